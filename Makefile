@@ -1,0 +1,59 @@
+# Every target prepares what it needs: the first one builds .venv, later ones reuse it until
+# pyproject.toml or constraints.txt change.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# One thread per test process: the networks of the tests are too small to share.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo check test test-all format clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/make \1|\2/' \
+		| while IFS='|' read -r name text; do printf '  %-16s%s\n' "$$name" "$$text"; done
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "No '$(PYTHON)' found. Install Python 3.11 or later, or name yours: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "resel needs Python 3.11 or later, but '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Name another: make PYTHON=python3.11" >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "==> Creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "==> Installing resel and its dependencies into $(VENV) (several minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all,dev]' -c constraints.txt
+	@touch $@
+
+setup: $(STAMP)  ## install everything into .venv
+	@echo "==> Ready: source $(BIN)/activate, then resel --help"
+
+demo: $(STAMP)  ## train a small agent and watch what it learned
+	@echo "==> Running the demo"
+	@$(BIN)/python -m resel.demo
+
+check: $(STAMP)  ## formatting, lint, types and import rules
+	@echo "==> Checking the formatting"
+	@$(BIN)/ruff format --check --quiet . || { echo "Run 'make format' to mend it." >&2; exit 1; }
+	@echo "==> Checking the style"
+	@$(BIN)/ruff check --quiet .
+	@echo "==> Checking the types"
+	@$(BIN)/mypy
+	@echo "==> Checking the direction of imports"
+	@$(BIN)/lint-imports
+
+test: check  ## everything checked on every change
+	@echo "==> Running the quick tests"
+	@$(PYTEST) -m "not slow"
+
+test-all: check  ## the same with the slow tests
+	@echo "==> Running all tests"
+	@$(PYTEST)
+
+format: $(STAMP)  ## put the code into its standard form
+	@echo "==> Formatting"
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format --quiet .
+
+clean:  ## remove caches and build products (not .venv, not runs)
+	@echo "==> Removing caches and build products"
+	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build demo-output
+	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,32 @@
+"""Settings of the whole process, which the command makes and an import never does."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+import torch
+
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+_KEPT = 1 << 30
+
+
+def prepare_process(threads: int = 0) -> int:
+    """Choose the CPU threads and keep freed memory for the next update; the threads chosen."""
+    if threads:
+        torch.set_num_threads(threads)
+    _keep_freed_memory()
+    return torch.get_num_threads()
+
+
+def _keep_freed_memory() -> None:
+    """Activations of some megabytes would otherwise be mapped anew in every update."""
+    if not sys.platform.startswith("linux"):
+        return
+    try:
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt(_M_MMAP_THRESHOLD, _KEPT)
+        libc.mallopt(_M_TRIM_THRESHOLD, _KEPT)
+    except (OSError, AttributeError):  # another C library: only a saving is lost
+        return

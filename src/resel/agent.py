@@ -1,0 +1,234 @@
+"""`RESeL`: learn, predict, save, load. The face a library user sees."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any, Self
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from resel.config import SIZES, Config, SizeName
+from resel.errors import BadInputError, ConfigError
+from resel.randomness import draw_seed, torch_stream
+from resel.tasks import make_env, task_settings
+from resel.training import (
+    Actor,
+    Callback,
+    Env,
+    EnvFactory,
+    PolicyState,
+    ProgressLine,
+    Stage,
+    Trainer,
+    evaluate,
+    read_agent,
+    save_agent,
+    use_weights,
+)
+
+
+def configure(
+    task: str, *, preset: str = "paper", size: SizeName | None = None, **settings: Any
+) -> Config:
+    """The settings of a task: its preset, then the network size, then what is asked for."""
+    if size is not None and size not in SIZES:
+        raise ConfigError(f"size={size!r} is not known: choose one of {', '.join(SIZES)}.")
+    return Config.build(
+        task, task_settings(task, preset), SIZES[size] if size is not None else {}, settings
+    )
+
+
+class RESeL:
+    """A recurrent agent with a learning rate of its own for its memory.
+
+    `env` is a task of ours, any registered Gymnasium id, an environment, or a function that makes
+    one. Settings are the fields of `resel.Config` by name (`encoder="gru"`, `lr_policy=1e-3`,
+    `batch_steps=2000`, ...); a whole `config` can be given instead.
+    """
+
+    def __init__(
+        self,
+        env: str | Env | EnvFactory,
+        *,
+        config: Config | None = None,
+        preset: str = "paper",
+        size: SizeName | None = None,
+        **settings: Any,
+    ) -> None:
+        task = env if isinstance(env, str) else ""
+        if config is None:
+            config = configure(task, preset=preset, size=size, **settings)
+        elif size is not None or settings or preset != "paper":
+            raise ConfigError(
+                "Give either config=... or single settings: config.replace(...) changes a config."
+            )
+        self.config = config if config.task == task else config.replace(task=task)
+        self._env = env
+        stages = [self._make_stage() for _ in range(self.config.training.num_envs)]
+        evaluation = None if isinstance(env, gymnasium.Env) else self._make_stage(evaluation=True)
+        self._trainer = Trainer(self.config, stages, evaluation)
+        self._stage = stages[0]
+        self._sampling = torch_stream(
+            self.config.training.seed, "predict", self._trainer.learner.device
+        )
+
+    @property
+    def num_timesteps(self) -> int:
+        """Environment steps learned from so far."""
+        return self._trainer.step
+
+    @property
+    def actor(self) -> Actor:
+        """The policy, one step at a time, without the conveniences of `predict`."""
+        return self._trainer.actor
+
+    @property
+    def evaluations(self) -> list[tuple[int, float, float]]:
+        """Step, mean return and deviation of every evaluation so far."""
+        return list(self._trainer.evaluations)
+
+    def learn(
+        self,
+        total_timesteps: int,
+        *,
+        callback: Callback | Sequence[Callback] | None = None,
+        eval_env: Env | None = None,
+        progress_bar: bool = False,
+    ) -> Self:
+        """Take `total_timesteps` further steps in the environment, learning all the while.
+
+        `callback` is called with a `TrainProgress` after every step and ends the training by
+        returning False. Evaluations use `eval_env`, or an environment made like the first one.
+        """
+        if isinstance(total_timesteps, bool) or total_timesteps != int(total_timesteps):
+            raise ConfigError(f"learn({total_timesteps!r}): the number of steps must be whole.")
+        if total_timesteps < 1:
+            raise ConfigError(f"learn({total_timesteps}): at least one step is needed.")
+        if eval_env is not None:
+            self._trainer.evaluation_stage = Stage(eval_env)
+        callbacks = (
+            [] if callback is None else [callback] if callable(callback) else list(callback)
+        )
+        end = self._trainer.step + int(total_timesteps)
+        line = ProgressLine(self._trainer.step, end) if progress_bar else None
+        with line or nullcontext():
+            self._trainer.train(int(total_timesteps), [*callbacks, *([line] if line else [])])
+        return self
+
+    def predict(
+        self,
+        observation: Any,
+        state: PolicyState | None = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+        *,
+        reward: Any = None,
+    ) -> tuple[Any, PolicyState]:
+        """The action for an observation, or for a batch of them, and the state to pass on.
+
+        `state` carries everything recurrent (hidden state, last observation, last action); None
+        starts an episode, and `episode_start` starts it for single rows of a batch. Tasks that
+        feed the reward back also need the `reward` of the last step.
+        """
+        spec, actor = self._stage.observation, self._trainer.actor
+        batched = spec.is_batch(observation)
+        rows = len(observation) if batched else 1
+        encoded = spec.encode_batch(observation, rows) if batched else spec.encode(observation)[None]
+        if state is None:
+            state = actor.initial_state(rows)
+            starts = np.ones(rows, np.bool_)
+        else:
+            starts = _row_flags(episode_start, rows)
+        if state.rows != rows:
+            raise BadInputError(
+                f"predict got {rows} observations and a state of {state.rows} rows: pass the "
+                "state that the last call for these environments returned, or None."
+            )
+        state = state.reset(starts)
+        policy, state = actor.observe(encoded, self._last_reward(reward, starts), state)
+        chosen = actor.choose(policy, None if deterministic else self._sampling)
+        state = actor.remember(state, chosen)
+        to_env = self._stage.action.to_env
+        native = [to_env(int(a[0]) if self._stage.action.discrete else a) for a in chosen]
+        return (np.stack(native) if batched else native[0]), state
+
+    def evaluate(self, episodes: int = 10, *, seed: int | None = None) -> tuple[float, float]:
+        """Mean and deviation of the return of the deterministic policy, in a fresh environment."""
+        rng = np.random.default_rng(self.config.training.seed if seed is None else seed)
+        stage = self._trainer.evaluation_stage or self._stage
+        result = evaluate(self._trainer.actor, stage, [draw_seed(rng) for _ in range(episodes)])
+        return result.return_mean, result.return_std
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the agent to a directory of safetensors and JSON, with hashes."""
+        save_agent(path, self._trainer.learner, self._stage)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], env: str | Env | EnvFactory | None = None
+    ) -> RESeL:
+        """Read an agent back; `env` is needed where it was not trained on a named task."""
+        config, bundle = read_agent(path)
+        if env is None and not config.task:
+            raise ConfigError(
+                f"The agent at {os.fspath(path)} was trained on an environment without a name: "
+                "pass it as RESeL.load(path, env=...)."
+            )
+        agent = cls(config.task if env is None else env, config=config)
+        use_weights(bundle, agent._trainer.learner, agent._stage)
+        return agent
+
+    def close(self) -> None:
+        """Release the simulators."""
+        self._trainer.close()
+
+    def _make_stage(self, evaluation: bool = False) -> Stage:
+        if isinstance(self._env, str):
+            limit = self.config.training.max_episode_steps
+            return Stage(make_env(self._env, evaluation=evaluation, max_episode_steps=limit))
+        if isinstance(self._env, gymnasium.Env):
+            if self.config.training.num_envs > 1:
+                raise ConfigError(
+                    f"num_envs={self.config.training.num_envs} needs more than one environment: "
+                    "give a function that makes one instead of the environment itself."
+                )
+            return Stage(self._env)
+        if not callable(self._env):
+            raise ConfigError(
+                f"env={self._env!r} is neither a name, nor an environment, nor a function that "
+                "makes one."
+            )
+        made = self._env()
+        if not isinstance(made, gymnasium.Env):
+            raise ConfigError(f"The function given as env returned {made!r}, not an environment.")
+        return Stage(made)
+
+    def _last_reward(self, reward: Any, starts: NDArray[np.bool_]) -> NDArray[np.float32]:
+        if reward is None:
+            if self.config.network.reward_input and not starts.all():
+                raise BadInputError(
+                    "This agent was trained with the last reward as input: pass it to "
+                    "predict(..., reward=...) after the first step of an episode."
+                )
+            return np.zeros(len(starts), np.float32)
+        given = np.asarray(reward, np.float32).reshape(-1)
+        if given.shape != starts.shape or not np.isfinite(given).all():
+            raise BadInputError(
+                f"reward={reward!r} must be {len(starts)} finite number(s), one per observation."
+            )
+        return np.where(starts, np.float32(0), given)
+
+
+def _row_flags(episode_start: Any, rows: int) -> NDArray[np.bool_]:
+    if episode_start is None:
+        return np.zeros(rows, np.bool_)
+    flags = np.asarray(episode_start, np.bool_).reshape(-1)
+    if len(flags) != rows:
+        raise BadInputError(
+            f"episode_start has {len(flags)} entries for {rows} observation(s): give one for each."
+        )
+    return flags

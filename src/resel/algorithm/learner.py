@@ -1,0 +1,283 @@
+"""One update of RESeL: target, critic, soft target update, policy, temperature.
+
+The lines of `update` follow Algorithm 1 of the paper. Three savings change no result: the policy
+runs once for target and policy loss, the target evaluates only the heads that were drawn, and no
+gradient is formed inside the critic when the policy learns.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from resel.algorithm import losses
+from resel.algorithm.optim import ParameterGroup, build_optimizer, gradient_norm, parameter_groups
+from resel.config import Config
+from resel.errors import DamagedFileError
+from resel.networks import (
+    Categorical,
+    ContextInputs,
+    Critic,
+    Dimensions,
+    ObservationNormalizer,
+    Policy,
+    SquashedGaussian,
+)
+from resel.randomness import torch_stream
+from resel.replay import PackedBatch
+
+_CLAMP_DECAY = 0.999
+Metrics = dict[str, Tensor]
+
+
+class Learner:
+    """Owns the weights, the optimisers and the temperature."""
+
+    def __init__(self, config: Config, dims: Dimensions, device: torch.device) -> None:
+        self.config, self.dims, self.device = config, dims, device
+        settings, seed = config.algorithm, config.training.seed
+        with torch.random.fork_rng(devices=[]):  # modules draw their weights from the global stream
+            torch.manual_seed(torch_stream(seed, "weights").initial_seed())
+            self.policy = Policy(dims, config.network).to(device)
+            self.critic = Critic(dims, config.network).to(device)
+        self.target_critic = copy.deepcopy(self.critic).requires_grad_(False)
+        self.normalizer = ObservationNormalizer(
+            dims.observation, settings.normalize_observations
+        ).to(device)
+        self.log_alpha = torch.zeros((), device=device, requires_grad=True)
+        if settings.fixed_alpha is not None:
+            self.log_alpha = torch.tensor(math.log(max(settings.fixed_alpha, 1e-38)), device=device)
+        self.groups: dict[str, list[ParameterGroup]] = {
+            "policy": parameter_groups(
+                self.policy, settings.lr_context_encoder, settings.lr_policy, settings.lr_scope
+            ),
+            "critic": parameter_groups(
+                self.critic, settings.lr_context_encoder, settings.lr_critic, settings.lr_scope
+            ),
+        }
+        self._optimizers = {name: build_optimizer(groups) for name, groups in self.groups.items()}
+        if settings.fixed_alpha is None:
+            self._optimizers["alpha"] = torch.optim.AdamW(
+                [self.log_alpha], lr=settings.lr_alpha, weight_decay=0.0
+            )
+        self._target_weights = list(self.target_critic.parameters())
+        self._critic_weights = list(self.critic.parameters())
+        self._clamp_bounds = torch.tensor([math.nan, math.nan], device=device)
+        self._noise = torch_stream(seed, "learner-noise", device)
+        self._subset = torch_stream(seed, "target-heads")
+        self.updates = 0
+
+    @property
+    def target_entropy(self) -> float:
+        """Entropy that the temperature steers to."""
+        coefficient = self.config.algorithm.entropy_coefficient
+        if self.dims.discrete:
+            return (0.2 if coefficient is None else coefficient) * math.log(self.dims.action)
+        return -(1.0 if coefficient is None else coefficient) * self.dims.action
+
+    def update(self, batch: PackedBatch, *, want_metrics: bool = False) -> Metrics:
+        """Learn once from a batch. Metrics stay on the device; read them only when needed."""
+        settings = self.config.algorithm
+        batch = batch.to(self.device)
+        inputs, action = self._inputs(batch)
+        alpha = self.log_alpha.detach().exp()
+        learns_policy = self.updates % settings.policy_delay == 0
+        metrics: Metrics = {}
+
+        with torch.set_grad_enabled(learns_policy):
+            policy = self.policy(inputs, batch.start)
+
+        with torch.no_grad():
+            y = self._target(batch, inputs, policy.detach(), alpha)
+        q = self._values_of_taken(self.critic.embed(inputs, batch.start), action)
+        critic_loss = losses.critic_loss(q, y, batch.valid, batch.steps)
+        self._step("critic", critic_loss, metrics if want_metrics else None)
+        with torch.no_grad():
+            torch._foreach_lerp_(self._target_weights, self._critic_weights, 1 - settings.target_keep)
+
+        if learns_policy:
+            with torch.no_grad():
+                embedded = self.critic.embed(inputs, batch.start)
+            policy_loss, entropy = self._policy_loss(batch, embedded, policy, alpha)
+            self._step("policy", policy_loss, metrics if want_metrics else None)
+            if settings.fixed_alpha is None:
+                temperature_loss = losses.temperature_loss(
+                    self.log_alpha, entropy, self.target_entropy
+                )
+                self._step("alpha", temperature_loss, None)
+            if want_metrics:
+                metrics |= {"policy_loss": policy_loss.detach(), "entropy": entropy.detach()}
+        if want_metrics:
+            metrics |= {
+                "critic_loss": critic_loss.detach(),
+                "q_mean": losses.valid_mean(q.detach().mean(0), batch.valid, batch.steps),
+                "target_mean": losses.valid_mean(y, batch.valid, batch.steps),
+                "alpha": alpha,
+            }
+        self.updates += 1
+        return metrics
+
+    def _inputs(self, batch: PackedBatch) -> tuple[ContextInputs, Tensor]:
+        """What the networks read, and the taken action (Box values, or an index)."""
+        observation = self.normalizer(batch.observation)
+        if self.dims.discrete:
+            action = batch.action[..., 0].long()  # (rows, length)
+            fed_back = F.one_hot(action, self.dims.action).to(observation.dtype)
+        else:
+            action = fed_back = batch.action
+        return (
+            ContextInputs(
+                observation,
+                _previous(observation, batch.start),
+                _previous(fed_back, batch.start),
+                _previous(batch.reward[..., None], batch.start),
+            ),
+            action,
+        )
+
+    def _target(
+        self,
+        batch: PackedBatch,
+        inputs: ContextInputs,
+        policy: SquashedGaussian | Categorical,
+        alpha: Tensor,
+    ) -> Tensor:
+        """y at every valid place, from the target critic one place further."""
+        settings = self.config.algorithm
+        drawn = torch.randperm(self.config.network.critics, generator=self._subset)
+        heads = drawn[: settings.target_subset].to(self.device, non_blocking=True)
+        embedded = self.target_critic.embed(inputs, batch.start)
+        if isinstance(policy, Categorical):
+            q = self.target_critic.values(embedded, heads=heads)
+            value = losses.soft_value_discrete(q, policy.log_probs, alpha)
+        else:
+            action, log_prob = policy.sample(self._noise)
+            q = self.target_critic.values(embedded, action, heads)
+            value = losses.soft_value(q, log_prob, alpha)
+        next_value = losses.next_place(value)
+        if settings.clamp_target_values:
+            next_value = self._clamp(next_value, batch.valid)
+        y = losses.td_target(
+            settings.reward_scale * batch.reward, batch.terminated, next_value, settings.gamma
+        )
+        if settings.clamp_target_values:
+            self._move_clamp(y, batch.valid)
+        return y
+
+    def _values_of_taken(self, embedded: tuple[Tensor, Tensor], action: Tensor) -> Tensor:
+        """Q of the actions in the batch, for every head. (E, rows, length)"""
+        if not self.dims.discrete:
+            return self.critic.values(embedded, action)
+        q = self.critic.values(embedded)  # (E, rows, length, A)
+        index = action.expand(q.shape[:-1])[..., None]
+        return q.gather(-1, index).squeeze(-1)
+
+    def _policy_loss(
+        self,
+        batch: PackedBatch,
+        embedded: tuple[Tensor, Tensor],
+        policy: SquashedGaussian | Categorical,
+        alpha: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """The loss and the policy's entropy (for Box actions, estimated from the sample)."""
+        n, valid = batch.steps, batch.valid
+        if isinstance(policy, Categorical):
+            log_probs = policy.log_probs
+            q = self.critic.values(embedded, frozen=True).detach()
+            loss = losses.policy_loss_discrete(q, log_probs, alpha, valid, n)
+            entropy = -losses.valid_mean((log_probs.exp() * log_probs).sum(-1), valid, n)
+            return loss, entropy
+        action, log_prob = policy.sample(self._noise)
+        q = self.critic.values(embedded, action, frozen=True)
+        loss = losses.policy_loss(q, log_prob, alpha, valid, n)
+        return loss, -losses.valid_mean(log_prob, valid, n)
+
+    def _clamp(self, value: Tensor, valid: Tensor) -> Tensor:
+        """Keep next values inside the range of past targets; the first batch sets the range."""
+        counted = torch.where(valid, value, torch.zeros_like(value))
+        now = torch.stack(torch.aminmax(counted))
+        self._clamp_bounds = torch.where(self._clamp_bounds.isnan(), now, self._clamp_bounds)
+        return value.clamp(self._clamp_bounds[0], self._clamp_bounds[1])
+
+    def _move_clamp(self, y: Tensor, valid: Tensor) -> None:
+        """Widen the range to the new targets and let it shrink slowly towards them."""
+        low, high = torch.aminmax(torch.where(valid, y, torch.zeros_like(y)))
+        wide = torch.stack(
+            [torch.minimum(self._clamp_bounds[0], low), torch.maximum(self._clamp_bounds[1], high)]
+        )
+        if not self.dims.discrete:
+            wide = wide.lerp(torch.stack([low, high]), 1 - _CLAMP_DECAY)
+        self._clamp_bounds = wide
+
+    def _step(self, name: str, loss: Tensor, metrics: Metrics | None) -> None:
+        optimizer = self._optimizers[name]
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if metrics is not None:
+            for group in self.groups[name]:
+                metrics[f"gradient_norm/{name}/{group.name}"] = gradient_norm(group)
+        optimizer.step()
+
+    def weights(self) -> dict[str, Tensor]:
+        """What a policy needs to act, by name: the content of a saved agent."""
+        return {
+            **{f"policy.{k}": v for k, v in self.policy.state_dict().items()},
+            **{f"normalizer.{k}": v for k, v in self.normalizer.state_dict().items()},
+            **{f"critic.{k}": v for k, v in self.critic.state_dict().items()},
+            **{f"target_critic.{k}": v for k, v in self.target_critic.state_dict().items()},
+            "log_alpha": self.log_alpha.detach(),
+        }
+
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Take over what `weights` gave; names and shapes are the caller's to check."""
+        with torch.no_grad():
+            for name, tensor in self.weights().items():
+                tensor.copy_(weights[name])
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Everything beyond the weights that the next update depends on."""
+        tensors = {"clamp_bounds": self._clamp_bounds}
+        steps: dict[str, dict[str, float]] = {}
+        for name, optimizer in self._optimizers.items():
+            for index, entry in optimizer.state_dict()["state"].items():
+                for key, value in entry.items():
+                    tensors[f"optimizer.{name}.{index}.{key}"] = torch.as_tensor(value)
+            steps[name] = {}
+        tensors["noise"] = self._noise.get_state()
+        tensors["subset"] = self._subset.get_state()
+        return tensors, {"updates": self.updates, "optimizers": sorted(steps)}
+
+    def restore(self, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> None:
+        """Take over what `state` gave."""
+        try:
+            self._clamp_bounds = tensors["clamp_bounds"].to(self.device)
+            self._noise.set_state(tensors["noise"])
+            self._subset.set_state(tensors["subset"])
+            self.updates = int(document["updates"])
+            for name, optimizer in self._optimizers.items():
+                saved = optimizer.state_dict()
+                saved["state"] = _optimizer_state(tensors, f"optimizer.{name}.")
+                optimizer.load_state_dict(saved)
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise DamagedFileError(f"The learner's saved state cannot be used: {error}.") from error
+
+
+def _previous(x: Tensor, start: Tensor) -> Tensor:
+    """x_{t-1} at place t, zero at the start of a trajectory."""
+    shifted = torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], 1)
+    return torch.where(start[..., None], torch.zeros_like(x), shifted)
+
+
+def _optimizer_state(tensors: Mapping[str, Tensor], prefix: str) -> dict[int, dict[str, Tensor]]:
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        if name.startswith(prefix):
+            index, key = name.removeprefix(prefix).split(".", 1)
+            state.setdefault(int(index), {})[key] = tensor
+    return state

@@ -1,0 +1,412 @@
+"""The `resel` command: one short function per verb, all work done elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+import resel
+from resel._process import prepare_process
+from resel.agent import RESeL, configure
+from resel.config import (
+    SIZES,
+    AlgorithmConfig,
+    Config,
+    Count,
+    NetworkConfig,
+    SizeName,
+    TrainingConfig,
+)
+from resel.errors import ConfigError, ReselError
+from resel.runs import default_run_path
+from resel.runs.curves import draw, read_curve, write_csv
+from resel.tasks import all_tasks, get_task, make_env, task_settings
+from resel.training import ProgressLine, Run, Stage, describe_groups, evaluate, evaluation_seeds
+from resel.training.video import check_film_path, film
+
+_out = Console(highlight=False)
+_err = Console(stderr=True, highlight=False)
+_INTERRUPTED = {signal.SIGINT: 130, signal.SIGTERM: 143}
+_SIZE_TEXT = "; ".join(
+    f"{name}: " + ", ".join(f"{key} {value}" for key, value in numbers.items())
+    for name, numbers in SIZES.items()
+)
+
+
+@dataclass(frozen=True)
+class TrainArguments:
+    """Train an agent. Settings come from the task's preset, then --size, then single flags."""
+
+    task: tyro.conf.Positional[str]
+    """A task of ours (see `resel tasks`), any Gymnasium id, or module:Id-v0."""
+    network: NetworkConfig
+    algorithm: AlgorithmConfig
+    training: TrainingConfig
+    preset: str = "paper"
+    """Settings to start from: paper, or released where the released code differs."""
+    size: Annotated[SizeName | None, tyro.conf.arg(help=f"Network size ({_SIZE_TEXT}).")] = None
+    run_dir: Path | None = None
+    """Where the run is written; a new folder under runs/ if not given."""
+    resume: Literal["never", "auto"] = "never"
+    """auto starts the run in --run-dir, or goes on with the one that is there."""
+    wandb: bool = False
+    """Also log to Weights & Biases (extra `wandb`)."""
+
+
+@dataclass(frozen=True)
+class EvalArguments:
+    """Measure a trained agent: deterministic actions, fixed seeds."""
+
+    run: tyro.conf.Positional[Path]
+    """A run directory, or the directory of a saved agent."""
+    episodes: Count = 20
+    seed: Count = 1
+    """Chooses the episodes."""
+    agent: Literal["last", "best"] = "last"
+    """Which agent of a run."""
+    json: bool = False
+    """Print one JSON object and nothing else."""
+
+
+@dataclass(frozen=True)
+class WatchArguments:
+    """Write a film of a trained agent."""
+
+    run: tyro.conf.Positional[Path]
+    """A run directory, or the directory of a saved agent."""
+    out: Path
+    """File to write: .gif or .mp4."""
+    episodes: Count = 1
+    seed: Count = 1
+    """Chooses the episodes."""
+    agent: Literal["last", "best"] = "last"
+    """Which agent of a run."""
+
+
+@dataclass(frozen=True)
+class PlotArguments:
+    """Draw the learning curves of one or more runs."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run directories."""
+    out: Path = Path("curve.png")
+    """Picture to write (.png, .svg or .pdf)."""
+    csv: Path | None = None
+    """Also write the evaluations as a table."""
+
+
+@dataclass(frozen=True)
+class TasksArguments:
+    """List the tasks that come with resel."""
+
+    json: bool = False
+    """Print a JSON list and nothing else."""
+    show: str | None = None
+    """Print every setting of one task instead."""
+    preset: str = "paper"
+    """With --show: which preset."""
+
+
+def train(argv: Sequence[str]) -> int:
+    arguments = _train_arguments(argv)
+    config = Config(arguments.task, arguments.network, arguments.algorithm, arguments.training)
+    threads = prepare_process(config.training.threads)
+    if arguments.resume == "auto" and arguments.run_dir is None:
+        raise ConfigError("--resume auto needs --run-dir: it goes on with the run in that folder.")
+    path = arguments.run_dir or default_run_path(
+        config.task, config.network.encoder, config.training.seed
+    )
+    run = Run(config, path, arguments.resume, arguments.wandb)
+    try:
+        _introduce(run, threads)
+        start = run.trainer.step
+        with _stopping(run) as caught, ProgressLine(start, config.training.steps, _err) as line:
+            result = run.train([line])
+    finally:
+        run.close()
+    _out.print(_summary(result))
+    _out.print(f"Run directory: {path}", soft_wrap=True)
+    if result["status"] != "interrupted":
+        return 0
+    _out.print(
+        f"Stopped at step {result['steps']:,}. Go on with: resel train "
+        + " ".join([*_without_run_dir(argv), "--run-dir", str(path), "--resume", "auto"]),
+        soft_wrap=True,
+    )
+    return _INTERRUPTED[caught[0]] if caught else 1
+
+
+def evaluate_run(argv: Sequence[str]) -> int:
+    arguments = tyro.cli(EvalArguments, args=argv, prog="resel eval")
+    agent = _load(arguments.run, arguments.agent)
+    stage = _evaluation_stage(agent.config)
+    seeds = evaluation_seeds(arguments.seed, _positive("episodes", arguments.episodes))
+    result = evaluate(agent.actor, stage, seeds)
+    answer = {
+        "task": agent.config.task,
+        "episodes": arguments.episodes,
+        "return_mean": result.return_mean,
+        "return_std": result.return_std,
+        "length_mean": result.length_mean,
+        "success_rate": result.success_rate,
+    }
+    if arguments.json:
+        print(json.dumps(answer))
+    else:
+        success = "" if result.success_rate is None else f", success {result.success_rate:.0%}"
+        _out.print(
+            f"{agent.config.task}: return {result.return_mean:.2f} ± {result.return_std:.2f} over "
+            f"{arguments.episodes} episodes of {result.length_mean:.0f} steps{success}"
+        )
+    return 0
+
+
+def watch(argv: Sequence[str]) -> int:
+    arguments = tyro.cli(WatchArguments, args=argv, prog="resel watch")
+    check_film_path(arguments.out)
+    agent = _load(arguments.run, arguments.agent)
+    stage = _evaluation_stage(agent.config, render_mode="rgb_array")
+    seeds = evaluation_seeds(arguments.seed, _positive("episodes", arguments.episodes))
+    result = film(agent.actor, stage, seeds, arguments.out)
+    _out.print(f"Return {result.return_mean:.2f}. Film: {arguments.out}", soft_wrap=True)
+    return 0
+
+
+def plot(argv: Sequence[str]) -> int:
+    arguments = tyro.cli(PlotArguments, args=argv, prog="resel plot")
+    if not arguments.runs:
+        raise ConfigError("resel plot needs at least one run directory.")
+    if arguments.out.suffix not in (".png", ".svg", ".pdf"):
+        raise ConfigError(f"--out {arguments.out}: use a file name with .png, .svg or .pdf.")
+    curves = [read_curve(run) for run in arguments.runs]
+    draw(curves, arguments.out)
+    if arguments.csv is not None:
+        write_csv(curves, arguments.csv)
+    _out.print(f"Picture: {arguments.out}", soft_wrap=True)
+    return 0
+
+
+def tasks(argv: Sequence[str]) -> int:
+    arguments = tyro.cli(TasksArguments, args=argv, prog="resel tasks")
+    if arguments.show is not None:
+        return _show_task(arguments.show, arguments.preset)
+    if arguments.json:
+        names = ("id", "family", "observation_size", "action_size", "horizon", "steps")
+        print(json.dumps([{n: getattr(t, n) for n in names} for t in all_tasks()], indent=1))
+        return 0
+    table = Table("task", "observation", "action", "horizon", "steps", "what it asks", box=None)
+    family = ""
+    for task in all_tasks():
+        if task.family != family:
+            family = task.family
+            table.add_row(f"[bold]{family}[/bold]")
+        table.add_row(
+            task.id,
+            str(task.observation_size),
+            str(task.action_size),
+            str(task.horizon),
+            f"{task.steps:,}",
+            task.summary,
+        )
+    _out.print(table)
+    return 0
+
+
+_VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
+    "train": (train, "train an agent on a task of ours or any Gymnasium environment"),
+    "eval": (evaluate_run, "measure a trained agent"),
+    "watch": (watch, "write a film of a trained agent"),
+    "plot": (plot, "draw learning curves"),
+    "tasks": (tasks, "list the tasks and their settings"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the command; returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in ("-h", "--help"):
+        _print_help()
+        return 0
+    if arguments[0] == "--version":
+        print(f"resel {resel.__version__}")
+        return 0
+    verb, rest = arguments[0], arguments[1:]
+    if verb not in _VERBS:
+        _err.print(f"There is no verb {verb!r}: use one of {', '.join(_VERBS)}.")
+        return 2
+    try:
+        with _plain_warnings():
+            return _VERBS[verb][0](rest)
+    except ReselError as error:
+        _err.print(f"[bold red]Error:[/bold red] {_escape(str(error))}", soft_wrap=True)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+
+
+def _train_arguments(argv: Sequence[str]) -> TrainArguments:
+    """Parse twice: once to learn task, preset and size, then with the defaults they bring."""
+
+    def parse(config: Config) -> TrainArguments:
+        default = TrainArguments(
+            task=tyro.MISSING,
+            network=config.network,
+            algorithm=config.algorithm,
+            training=config.training,
+        )
+        return tyro.cli(
+            tyro.conf.OmitArgPrefixes[TrainArguments],
+            args=argv,
+            default=default,
+            prog="resel train",
+        )
+
+    if any(word in ("-h", "--help") for word in argv):
+        named = next((word for word in argv if get_task(word) is not None), "")
+        return parse(configure(named))
+    first = parse(Config())
+    return parse(configure(first.task, preset=first.preset, size=first.size))
+
+
+def _introduce(run: Run, threads: int) -> None:
+    """What is about to happen, before the first step."""
+    settings, learner = run.config.training, run.trainer.learner
+    _out.print(
+        f"[bold]{run.config.task}[/bold] with {run.config.network.encoder}, seed {settings.seed}, "
+        f"{settings.steps:,} steps on {learner.device} ({threads} threads)"
+    )
+    table = Table("network", "group", "parameters", "learning rate", box=None)
+    for group in describe_groups(learner):
+        table.add_row(
+            str(group["network"]),
+            str(group["group"]),
+            f"{group['parameters']:,}",
+            f"{group['learning_rate']:g}",
+        )
+    _out.print(table)
+    if learner.device.type == "cpu" and run.config.network.width >= SIZES["paper"]["width"]:
+        _out.print("This is the paper's network, made for a GPU; --size tiny suits small tasks.")
+    if run.resumed_at is not None:
+        _out.print(f"Going on from step {run.resumed_at:,}.")
+
+
+def _summary(result: dict[str, Any]) -> str:
+    figure = result["eval_return_mean"]
+    shown = "no evaluation" if figure is None else f"evaluation return {figure:.2f}"
+    return (
+        f"{result['status'].capitalize()}: {result['steps']:,} steps, {result['updates']:,} "
+        f"updates, {result['wall_seconds']:.0f} s, {shown} (mean of the last five)"
+    )
+
+
+@contextmanager
+def _stopping(run: Run) -> Iterator[list[int]]:
+    """Ctrl-C and SIGTERM end the run after the current step; a second one ends it at once."""
+    caught: list[int] = []
+
+    def handle(number: int, frame: Any) -> None:
+        caught.append(number)
+        run.trainer.request_stop()
+        signal.signal(number, signal.default_int_handler)
+
+    before = {number: signal.signal(number, handle) for number in _INTERRUPTED}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _without_run_dir(argv: Sequence[str]) -> list[str]:
+    kept: list[str] = []
+    skip = False
+    for word in argv:
+        if skip or word in ("--run-dir", "--resume"):
+            skip = not skip
+        elif not word.startswith(("--run-dir=", "--resume=")):
+            kept.append(word)
+    return kept
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    config: Config
+    actor: Any
+
+
+def _load(path: Path, which: Literal["last", "best"]) -> _Loaded:
+    folder = path / "agents" / which if (path / "config.json").is_file() else path
+    agent = RESeL.load(folder)
+    return _Loaded(agent.config, agent.actor)
+
+
+def _evaluation_stage(config: Config, render_mode: str | None = None) -> Stage:
+    return Stage(
+        make_env(
+            config.task,
+            evaluation=True,
+            render_mode=render_mode,
+            max_episode_steps=config.training.max_episode_steps,
+        )
+    )
+
+
+def _positive(name: str, value: int) -> int:
+    if value < 1:
+        raise ConfigError(f"--{name} {value} is too small: it must be at least 1.")
+    return value
+
+
+def _show_task(name: str, preset: str) -> int:
+    make_env(name).close()  # refuses unknown names with near matches
+    config, own = configure(name, preset=preset), task_settings(name, preset)
+    table = Table("setting", "value", "", box=None)
+    for group in ("network", "algorithm", "training"):
+        table.add_row(f"[bold]{group}[/bold]")
+        for field in dataclasses.fields(getattr(config, group)):
+            value = getattr(getattr(config, group), field.name)
+            table.add_row(field.name, str(value), "task's own" if field.name in own else "")
+    _out.print(table)
+    return 0
+
+
+def _print_help() -> None:
+    _out.print(f"resel {resel.__version__}: {resel.__doc__}\n\nusage: resel VERB [--help] ...\n")
+    table = Table(box=None, show_header=False)
+    for verb, (_function, text) in _VERBS.items():
+        table.add_row(f"[bold]{verb}[/bold]", text)
+    _out.print(table)
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Warnings of ours as one line of text, without source code around it."""
+
+    def show(message: Any, category: Any, *rest: Any, **more: Any) -> None:
+        _err.print(f"[yellow]Warning:[/yellow] {_escape(str(message))}", soft_wrap=True)
+
+    before, warnings.showwarning = warnings.showwarning, show
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
+
+
+def _escape(text: str) -> str:
+    return text.replace("[", r"\[")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""Every fault `resel` reports on purpose, one type per kind.
+
+The command prints the message of a `ReselError` as one paragraph and leaves with `exit_code`;
+anything else is a bug and shows its traceback.
+"""
+
+
+class ReselError(Exception):
+    """Base of all faults that a user can meet and mend."""
+
+    exit_code = 2
+
+
+class ConfigError(ReselError, ValueError):
+    """A setting has a value that cannot work."""
+
+
+class UnknownTaskError(ReselError, ValueError):
+    """No environment goes by that name."""
+
+
+class MissingDependencyError(ReselError, ImportError):
+    """An optional package is needed and not installed."""
+
+
+class UnsupportedSpaceError(ReselError, ValueError):
+    """The environment's observation or action space cannot be learned on."""
+
+
+class BadInputError(ReselError, ValueError):
+    """An array handed to `resel` has the wrong shape, dtype or content."""
+
+
+class EnvironmentFault(ReselError, RuntimeError):
+    """The environment raised, or returned something that is not a number."""
+
+    exit_code = 1
+
+
+class RunDirectoryError(ReselError, OSError):
+    """A run directory cannot be used as asked."""
+
+
+class DamagedFileError(ReselError, ValueError):
+    """A saved agent or checkpoint is incomplete, altered or of another configuration."""
+
+
+class DivergedError(ReselError, ArithmeticError):
+    """Training produced values that are not finite."""
+
+    exit_code = 3

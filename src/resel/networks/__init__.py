@@ -1,0 +1,20 @@
+"""Functions with weights: encoders, heads, policy and critic, and the scan behind Mamba."""
+
+from resel.networks.actor_critic import ContextInputs, Critic, Dimensions, Policy
+from resel.networks.encoders import Encoder, State, build_encoder
+from resel.networks.heads import Categorical, PolicyDistribution, SquashedGaussian
+from resel.networks.normalizer import ObservationNormalizer
+
+__all__ = [
+    "Categorical",
+    "ContextInputs",
+    "Critic",
+    "Dimensions",
+    "Encoder",
+    "ObservationNormalizer",
+    "Policy",
+    "PolicyDistribution",
+    "SquashedGaussian",
+    "State",
+    "build_encoder",
+]

@@ -1,0 +1,172 @@
+"""Numba kernels of the short convolution and of the gated recurrent unit.
+
+Glossary
+    N places of a tape (all rows one after another), W channels, T taps, H hidden units
+    age_n: places since the last start, so tap j may look back only while age_n >= j
+    segment: the places from one start to the next; segments share nothing, so threads take them
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from resel.networks._numba_math import FASTMATH, exp
+
+
+@njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")  # type: ignore[untyped-decorator]
+def conv_forward(x: Any, weight: Any, bias: Any, age: Any, y: Any, group: int, groups: int) -> None:
+    """y_n = bias + sum_j weight_j x_{n-j}; x, y (N, W), weight (T, W), age (N,)."""
+    places, width = x.shape
+    taps = weight.shape[0]
+    for n in range(places * group // groups, places * (group + 1) // groups):
+        y_n = y[n]
+        for c in range(width):
+            y_n[c] = bias[c]
+        for j in range(min(taps, age[n] + 1)):
+            w_j = weight[j]
+            x_j = x[n - j]
+            for c in range(width):
+                y_n[c] += w_j[c] * x_j[c]
+
+
+@njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")  # type: ignore[untyped-decorator]
+def conv_backward(
+    x: Any,
+    weight: Any,
+    age: Any,
+    grad_y: Any,
+    grad_x: Any,  # out (N, W)
+    grad_weight: Any,  # out (T, W), zero at entry
+    grad_bias: Any,  # out (W,), zero at entry
+) -> None:
+    places, width = x.shape
+    taps = weight.shape[0]
+    for n in range(places):
+        g = grad_y[n]
+        for c in range(width):
+            grad_bias[c] += g[c]
+        for j in range(min(taps, age[n] + 1)):
+            d_j = grad_weight[j]
+            x_j = x[n - j]
+            for c in range(width):
+                d_j[c] += g[c] * x_j[c]
+    for n in range(places):
+        d = grad_x[n]
+        for c in range(width):
+            d[c] = 0
+        for j in range(min(taps, places - n)):
+            if age[n + j] >= j:
+                w_j = weight[j]
+                g = grad_y[n + j]
+                for c in range(width):
+                    d[c] += w_j[c] * g[c]
+
+
+@njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")  # type: ignore[untyped-decorator]
+def _add_product(out: Any, vector: Any, matrix: Any) -> None:
+    """out += vector @ matrix, four rows of the matrix at a time."""
+    rows, columns = matrix.shape
+    i = 0
+    while i + 4 <= rows:
+        a, b, c, d = vector[i], vector[i + 1], vector[i + 2], vector[i + 3]
+        m0, m1, m2, m3 = matrix[i], matrix[i + 1], matrix[i + 2], matrix[i + 3]
+        for j in range(columns):
+            out[j] += a * m0[j] + b * m1[j] + c * m2[j] + d * m3[j]
+        i += 4
+    while i < rows:
+        a = vector[i]
+        m0 = matrix[i]
+        for j in range(columns):
+            out[j] += a * m0[j]
+        i += 1
+
+
+@njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")  # type: ignore[untyped-decorator]
+def gru_forward(
+    from_input: Any,  # (N, 3H): W_ih x + b_ih, gates in torch's order r, z, n
+    weight: Any,  # (H, 3H): W_hh transposed
+    bias: Any,  # (3H,): b_hh
+    bounds: Any,  # (segments + 1,)
+    hidden: Any,  # out (N, H)
+    gates: Any,  # out (N, 4H): r, z, n and the hidden part of n's argument
+    group: int,
+    groups: int,
+) -> None:
+    size = weight.shape[0]
+    one = from_input.dtype.type(1)
+    two = from_input.dtype.type(2)
+    zeros = np.zeros(size, from_input.dtype)
+    product = np.empty(3 * size, from_input.dtype)
+    for segment in range(group, bounds.shape[0] - 1, groups):
+        h = zeros
+        for n in range(bounds[segment], bounds[segment + 1]):
+            product[:] = bias
+            _add_product(product, h, weight)
+            x = from_input[n]
+            r = gates[n, :size]
+            z = gates[n, size : 2 * size]
+            m = gates[n, 2 * size : 3 * size]
+            q = gates[n, 3 * size :]
+            new = hidden[n]
+            for i in range(size):
+                r[i] = one / (one + exp(-(x[i] + product[i])))
+            for i in range(size):
+                z[i] = one / (one + exp(-(x[size + i] + product[size + i])))
+            for i in range(size):
+                q[i] = product[2 * size + i]
+                m[i] = one - two / (one + exp(two * (x[2 * size + i] + r[i] * q[i])))
+            for i in range(size):
+                new[i] = m[i] + z[i] * (h[i] - m[i])
+            h = new
+
+
+@njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")  # type: ignore[untyped-decorator]
+def gru_backward(
+    weight: Any,  # (3H, H): W_hh
+    bounds: Any,
+    hidden: Any,
+    gates: Any,
+    grad_hidden: Any,  # (N, H)
+    grad_input: Any,  # out (N, 3H): gradient of from_input
+    grad_product: Any,  # out (N, 3H): gradient of W_hh h + b_hh
+    group: int,
+    groups: int,
+) -> None:
+    size = weight.shape[1]
+    one = hidden.dtype.type(1)
+    zero = hidden.dtype.type(0)
+    zeros = np.zeros(size, hidden.dtype)
+    carry = np.empty(size, hidden.dtype)
+    d = np.empty(size, hidden.dtype)
+    for segment in range(group, bounds.shape[0] - 1, groups):
+        carry[:] = zero
+        first = bounds[segment]
+        for n in range(bounds[segment + 1] - 1, first - 1, -1):
+            h = hidden[n - 1] if n > first else zeros
+            r = gates[n, :size]
+            z = gates[n, size : 2 * size]
+            m = gates[n, 2 * size : 3 * size]
+            q = gates[n, 3 * size :]
+            g = grad_hidden[n]
+            to_input = grad_input[n]
+            to_product = grad_product[n]
+            for i in range(size):
+                d[i] = g[i] + carry[i]
+            for i in range(size):
+                v = d[i] * (h[i] - m[i]) * z[i] * (one - z[i])
+                to_input[size + i] = v
+                to_product[size + i] = v
+            for i in range(size):
+                v = d[i] * (one - z[i]) * (one - m[i] * m[i])
+                to_input[2 * size + i] = v
+                to_product[2 * size + i] = v * r[i]
+            for i in range(size):
+                v = to_input[2 * size + i] * q[i] * r[i] * (one - r[i])
+                to_input[i] = v
+                to_product[i] = v
+            for i in range(size):
+                carry[i] = d[i] * z[i]
+            _add_product(carry, to_product, weight)

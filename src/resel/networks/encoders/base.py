@@ -1,0 +1,38 @@
+"""The one contract of all recurrent blocks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+State = tuple[Tensor, ...]
+"""What a block carries from one moment to the next; each tensor begins with the row dimension,
+and all zeros is the state at the start of a trajectory."""
+
+
+class Encoder(nn.Module, ABC):
+    """Maps (rows, length, width) to the same shape, remembering within a trajectory only."""
+
+    @abstractmethod
+    def forward(self, x: Tensor, start: Tensor) -> Tensor:
+        """Outputs over a tape; `start` (rows, length) marks the first place of each trajectory.
+
+        The first place of a row is a start whether it is marked or not.
+        """
+
+    @abstractmethod
+    def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        """One moment: x (rows, width); a loop of `step` from zero state equals `forward`."""
+
+    @abstractmethod
+    def initial_state(self, rows: int) -> State:
+        """Zeros of the right shapes."""
+
+    def suitable_rows(self, lengths: Sequence[int]) -> int:
+        """Rows a batch of trajectories should be laid out in: one tape without padding on a CPU,
+        about equally full rows on devices that need more to do at a time."""
+        if next(self.parameters()).device.type == "cpu":
+            return 1
+        return max(1, sum(lengths) // max(lengths))

@@ -1,0 +1,278 @@
+"""Bundles: the one format of everything saved, agents and checkpoints alike.
+
+A bundle is a folder of `<name>.safetensors` and `<name>.json` files and a `manifest.json` with
+the size and SHA-256 of each. Nothing in it can run code when it is loaded. The checksums detect
+damage; they do not prove who wrote the files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from resel.errors import BadInputError, DamagedFileError, RunDirectoryError
+from resel.runs._files import aside_of, replace_directory, sync_directory, temporary_sibling
+from resel.runs._manifest import (
+    DOCUMENT_BYTES,
+    MANIFEST,
+    BundleKind,
+    check_file,
+    damaged,
+    is_plain,
+    read_manifest,
+    write_manifest,
+)
+
+_LITTER = {".DS_Store"}  # a file manager puts it wherever somebody looks
+_READ_ATTEMPTS = 10
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What `read_bundle` found, all of it checked against the manifest."""
+
+    tensors: Mapping[str, dict[str, torch.Tensor]]
+    """Per tensor file, its tensors by name; on the CPU and independent of the file."""
+    documents: Mapping[str, Any]
+    """The JSON documents by name."""
+
+
+def write_bundle(
+    path: str | os.PathLike[str],
+    kind: BundleKind,
+    tensors: Mapping[str, Mapping[str, torch.Tensor]],
+    documents: Mapping[str, Any],
+) -> None:
+    """Save a bundle; one that is already there stays loadable until the new one is complete.
+
+    Documents come back as JSON gives them: tuples as lists, keys as strings.
+    """
+    target = Path(path).resolve()
+    _check_names([f"{n}.safetensors" for n in tensors] + [f"{n}.json" for n in documents])
+    packed = {f"{name}.safetensors": _packed(name, group) for name, group in tensors.items()}
+    texts = {f"{name}.json": _as_json(name, value) for name, value in documents.items()}
+    for occupied in (target, aside_of(target)):
+        _refuse_foreign(occupied)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = temporary_sibling(target)
+        temporary.mkdir()
+        try:
+            for file, group in packed.items():
+                save_file(group, temporary / file)
+            for file, text in texts.items():
+                (temporary / file).write_bytes(text)
+            write_manifest(temporary, kind, [*packed, *texts])
+            sync_directory(temporary)
+            replace_directory(temporary, target)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+    except (OSError, SafetensorError) as error:
+        raise RunDirectoryError(
+            f"The {kind} could not be saved to {target}: {error}. Nothing half written is "
+            "left in its place; check free space and permissions, then save again."
+        ) from error
+
+
+def read_bundle(path: str | os.PathLike[str], kind: BundleKind) -> Bundle:
+    """Load a bundle, refusing anything that is not exactly what was written."""
+    where = Path(path)
+    for attempt in range(1, _READ_ATTEMPTS + 1):
+        place = _locate(where, kind)
+        before = _identity(place)
+        bundle, fault = None, None
+        try:
+            bundle = _read(place, kind)
+        except DamagedFileError as error:
+            fault = error
+        # Someone may be saving to the same path right now: what was read only counts if the
+        # folder stayed the same one from the first byte to the last.
+        unchanged = before is not None and _identity(find_bundle(where)) == before
+        if unchanged and bundle is not None:
+            return bundle
+        if fault is not None and (unchanged or attempt == _READ_ATTEMPTS):
+            raise fault
+    raise DamagedFileError(
+        f"{where} was replaced again and again while it was being read. Wait until the process "
+        "that saves to it has finished, or read a copy."
+    )
+
+
+def find_bundle(path: str | os.PathLike[str]) -> Path | None:
+    """The folder that holds the bundle of this path now, or None.
+
+    It is not `path` itself if a process was killed in the middle of replacing it.
+    """
+    where = Path(path)
+    aside = aside_of(where.resolve())
+    for _ in range(3):  # between two looks, a save going on may move the bundle
+        if (where / MANIFEST).is_file():
+            return where
+        if not where.exists() and (aside / MANIFEST).is_file():
+            return aside
+    return None
+
+
+def check_tensors(
+    given: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], where: str
+) -> None:
+    """Refuse tensors whose names, shapes or dtypes are not those expected, or that hold NaN.
+
+    Call it before anything is replaced by `given`. `expected` may live on the meta device.
+    """
+    faults = [f"{name} is missing" for name in expected if name not in given]
+    faults += [f"{name} is unknown" for name in given if name not in expected]
+    for name in (name for name in expected if name in given):
+        has, wants = given[name], expected[name]
+        if has.shape != wants.shape:
+            faults.append(f"{name} has shape {tuple(has.shape)}, expected {tuple(wants.shape)}")
+        elif has.dtype != wants.dtype:
+            faults.append(f"{name} has dtype {has.dtype}, expected {wants.dtype}")
+        elif not bool(torch.isfinite(has).all()):
+            faults.append(f"{name} holds values that are not finite")
+    if faults:
+        more = f" (and {len(faults) - 3} more)" if len(faults) > 3 else ""
+        raise DamagedFileError(
+            f"The tensors of {where} do not fit: {'; '.join(faults[:3])}{more}. Load it with the "
+            "settings it was saved with, or use an earlier copy. Nothing was changed."
+        )
+
+
+def _check_names(files: Iterable[str]) -> None:
+    for file in files:
+        if not is_plain(file):
+            raise BadInputError(
+                f"{file!r} cannot be a file of a bundle: use letters, digits, '.', '_' and '-', "
+                f"and a name other than {MANIFEST}."
+            )
+
+
+def _packed(name: str, group: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Contiguous CPU tensors, copied only if two of them lie in the same memory."""
+    if "__metadata__" in group:
+        raise BadInputError(f"{name!r} has a tensor named '__metadata__': rename it.")
+    result: dict[str, torch.Tensor] = {}
+    seen: set[int] = set()
+    for key, value in group.items():
+        tensor = value.detach().cpu().contiguous()
+        memory = tensor.untyped_storage().data_ptr()
+        if memory in seen:
+            tensor = tensor.clone()
+        seen.add(memory)
+        result[key] = tensor
+    return result
+
+
+def _as_json(name: str, value: Any) -> bytes:
+    try:
+        text = json.dumps(value, indent=1, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise BadInputError(
+            f"The document {name!r} cannot be saved as JSON: {error}. Use plain numbers (finite), "
+            "strings, lists and dicts; arrays belong into tensors."
+        ) from error
+    if len(text) > DOCUMENT_BYTES:
+        raise BadInputError(
+            f"The document {name!r} has {len(text)} bytes, more than {DOCUMENT_BYTES}: "
+            "save large data as tensors."
+        )
+    return text
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Leave alone whatever was not written by `write_bundle`."""
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return
+    remedy = "Nothing was changed; choose another path or move it away."
+    if not path.is_dir():
+        raise RunDirectoryError(f"{path} is a file and will not be replaced by a folder. {remedy}")
+    try:
+        listed = set(read_manifest(path / MANIFEST)["files"])
+    except DamagedFileError as error:
+        raise RunDirectoryError(
+            f"{path} is not a bundle saved by resel, or its {MANIFEST} is damaged, and will not be "
+            f"replaced. {remedy}"
+        ) from error
+    foreign = sorted({entry.name for entry in path.iterdir()} - listed - {MANIFEST} - _LITTER)
+    if foreign:
+        raise RunDirectoryError(
+            f"{path} also holds files that are not part of the saved bundle "
+            f"({', '.join(foreign[:3])}) and will not be replaced. {remedy}"
+        )
+
+
+def _locate(path: Path, kind: BundleKind) -> Path:
+    try:
+        place = find_bundle(path)
+    except OSError as error:
+        raise RunDirectoryError(
+            f"{path} cannot be looked into ({error.strerror}). Check its permissions."
+        ) from error
+    if place is not None:
+        return place
+    if path.is_dir():
+        raise DamagedFileError(
+            f"{path} has no {MANIFEST}, so it is not a saved {kind} or not all of one. Give the "
+            f"folder in which {MANIFEST} lies, or use an earlier copy."
+        )
+    if path.exists():
+        raise RunDirectoryError(
+            f"{path} is a file, but a saved {kind} is a folder with a {MANIFEST}. "
+            "Give the path of that folder."
+        )
+    raise RunDirectoryError(f"There is no saved {kind} at {path}. Check the path.")
+
+
+def _identity(folder: Path | None) -> tuple[int, int, int] | None:
+    try:
+        state = os.stat(folder) if folder is not None else None
+    except OSError:
+        return None
+    return None if state is None else (state.st_dev, state.st_ino, state.st_mtime_ns)
+
+
+def _read(folder: Path, kind: BundleKind) -> Bundle:
+    manifest = read_manifest(folder / MANIFEST)
+    if manifest["kind"] != kind:
+        raise DamagedFileError(
+            f"{folder} holds a saved {manifest['kind']}, but a saved {kind} is needed here. "
+            f"Give the path of a saved {kind}."
+        )
+    for file, entry in manifest["files"].items():  # all before any is parsed
+        check_file(folder / file, entry["size"], entry["sha256"])
+    tensors: dict[str, dict[str, torch.Tensor]] = {}
+    documents: dict[str, Any] = {}
+    for file in manifest["files"]:
+        name, _, suffix = file.rpartition(".")
+        if suffix == "json":
+            documents[name] = _load_document(folder / file)
+        else:
+            tensors[name] = _load_tensors(folder / file)
+    return Bundle(tensors=tensors, documents=documents)
+
+
+def _load_document(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise damaged(path, f"cannot be read as JSON ({error})") from error
+
+
+def _load_tensors(path: Path) -> dict[str, torch.Tensor]:
+    try:
+        mapped = load_file(path)
+    except (OSError, RuntimeError, SafetensorError) as error:  # torch's own come as RuntimeError
+        raise damaged(path, f"is not a valid safetensors file ({error})") from error
+    # load_file maps the file into memory: without a copy, a later change of the file would
+    # change the weights of a running agent.
+    return {name: tensor.clone() for name, tensor in mapped.items()}

@@ -1,0 +1,67 @@
+"""Partial observability by leaving out entries of an observation vector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.utils import RecordConstructorArgs
+from numpy.typing import NDArray
+
+from resel.errors import ConfigError, UnsupportedSpaceError
+
+
+class KeepIndices(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
+    """Shows only the entries `keep` of a 1-D Box observation, in that order, values untouched."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any], keep: Sequence[int]) -> None:
+        base = env.observation_space
+        if not isinstance(base, spaces.Box) or len(base.shape) != 1:
+            raise UnsupportedSpaceError(
+                f"Entries can be picked from a 1-D Box observation only, not from {base}: "
+                "flatten it first with gymnasium.wrappers.FlattenObservation."
+            )
+        indices = _checked(keep, base.shape[0])
+        # Recorded so that the environment's spec can rebuild it.
+        RecordConstructorArgs.__init__(self, keep=indices)
+        gymnasium.ObservationWrapper.__init__(self, env)
+        self._indices = np.array(indices)
+        self.observation_space = spaces.Box(
+            base.low[self._indices], base.high[self._indices], dtype=base.dtype.type
+        )
+
+    def observation(self, observation: NDArray[Any]) -> NDArray[Any]:
+        """The kept entries, as a new array."""
+        return np.take(observation, self._indices)
+
+
+def mask(env: gymnasium.Env[Any, Any], keep: Sequence[int]) -> gymnasium.Env[Any, Any]:
+    """Make a 1-D Box environment partially observable: only the entries `keep` are seen."""
+    return KeepIndices(env, keep)
+
+
+def masked(
+    base: str, keep: Sequence[int], render_mode: str | None = None
+) -> gymnasium.Env[Any, Any]:
+    """The entry point of masked tasks: `base` without its time limit, with `keep` seen."""
+    # The limit is left out here because Gymnasium adds the registered one outside.
+    return KeepIndices(gymnasium.make(base, render_mode=render_mode).unwrapped, keep)
+
+
+def _checked(keep: Sequence[int], size: int) -> list[int]:
+    indices = list(keep)
+    if not indices:
+        raise ConfigError("keep=[] leaves nothing to observe: name at least one entry.")
+    for index in indices:
+        if isinstance(index, bool) or not isinstance(index, int | np.integer):
+            raise ConfigError(f"keep={indices} holds {index!r}, which is not an integer.")
+        if not 0 <= index < size:
+            raise ConfigError(
+                f"keep={indices} holds {index}, but the entries go from 0 to {size - 1}."
+            )
+    if len(set(indices)) < len(indices):
+        raise ConfigError(f"keep={indices} names an entry twice: list each once.")
+    return [int(index) for index in indices]

@@ -1,0 +1,158 @@
+"""Every task by name: ours, and whatever else Gymnasium has registered."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.error import DependencyNotInstalled
+from gymnasium.wrappers import TimeLimit
+
+from resel.errors import (
+    ConfigError,
+    EnvironmentFault,
+    MissingDependencyError,
+    ReselError,
+    UnknownTaskError,
+)
+from resel.tasks import small
+from resel.tasks.spec import TaskSpec
+
+DEFAULT_EPISODE_CAP = 10_000
+"""Steps after which an environment without a limit of its own is truncated."""
+
+_FAMILIES: tuple[Callable[[], Iterable[TaskSpec]], ...] = (small.tasks,)
+_TASKS: dict[str, TaskSpec] = {spec.id: spec for family in _FAMILIES for spec in family()}
+
+
+def register_tasks() -> None:
+    """Make our tasks known to Gymnasium as `resel/<id>`, without making any of them."""
+    for spec in _TASKS.values():
+        if spec.gym_id not in gymnasium.registry:
+            gymnasium.register(
+                id=spec.gym_id,
+                entry_point=spec.entry_point,
+                kwargs=dict(spec.kwargs),
+                max_episode_steps=None if spec.ends_itself else spec.horizon,
+                disable_env_checker=True,  # observations are checked where they are encoded
+            )
+
+
+def all_tasks() -> list[TaskSpec]:
+    """Our tasks, family by family."""
+    return list(_TASKS.values())
+
+
+def get_task(task: str) -> TaskSpec | None:
+    """Our task of that name, with or without `resel/`; None for any other environment."""
+    return _TASKS.get(task.removeprefix("resel/"))
+
+
+def task_settings(task: str, preset: str = "paper") -> dict[str, Any]:
+    """The settings a preset of our task brings; none for environments of others."""
+    spec = get_task(task)
+    presets = {"paper": dict(spec.settings) if spec else {}}
+    if spec is not None and spec.released is not None:
+        presets["released"] = {**spec.settings, **spec.released}
+    if preset not in presets:
+        known = ", ".join(presets)
+        raise ConfigError(f"preset={preset!r} is not defined for {task!r}: choose from {known}.")
+    return presets[preset]
+
+
+def make_env(
+    task: str,
+    *,
+    evaluation: bool = False,
+    render_mode: str | None = None,
+    max_episode_steps: int | None = None,
+) -> gymnasium.Env[Any, Any]:
+    """Make a task of ours, any registered Gymnasium id, or `module:Id-v0` after an import.
+
+    `max_episode_steps` takes the place of the task's own time limit. An environment that has none
+    is truncated after `DEFAULT_EPISODE_CAP` steps.
+    """
+    if max_episode_steps is not None and (
+        not isinstance(max_episode_steps, int) or max_episode_steps < 1
+    ):
+        raise ConfigError(
+            f"max_episode_steps={max_episode_steps!r} must be a whole number of at least 1."
+        )
+    ours = get_task(task)
+    kwargs: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
+    if ours is not None:
+        _check_installed(ours)
+        if evaluation:
+            kwargs |= ours.evaluation_kwargs
+    spec = _find(ours.gym_id if ours else task)
+    try:
+        env: gymnasium.Env[Any, Any] = gymnasium.make(
+            spec, max_episode_steps=max_episode_steps, disable_env_checker=True, **kwargs
+        )
+    except ReselError:
+        raise
+    except (DependencyNotInstalled, ImportError) as error:
+        raise _missing(task, ours, str(error)) from error
+    except Exception as error:
+        raise EnvironmentFault(
+            f"The environment {task!r} could not be made: {type(error).__name__}: {error}"
+        ) from error
+    limit = env.spec.max_episode_steps if env.spec is not None else None
+    if ours is None and limit is None:
+        env = TimeLimit(env, DEFAULT_EPISODE_CAP)
+    return env
+
+
+def _find(task: str) -> EnvSpec:
+    module, _, name = task.rpartition(":")
+    if module:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise MissingDependencyError(
+                f"The environment {task!r} starts with importing {module!r}, which failed: "
+                f"{error}. Install the package that has it, or add its folder to PYTHONPATH."
+            ) from error
+        except Exception as error:
+            raise EnvironmentFault(
+                f"The environment {task!r} starts with importing {module!r}, which raised "
+                f"{type(error).__name__}: {error}"
+            ) from error
+    # Looked up here rather than by `gymnasium.make`, which warns of every older version.
+    spec = gymnasium.registry.get(name)
+    if spec is None:
+        raise _unknown(task, name)
+    return spec
+
+
+def _unknown(task: str, name: str) -> UnknownTaskError:
+    # Ours are offered by their short name; compared in lower case to forgive the spelling.
+    known = {known.removeprefix("resel/").lower(): known for known in gymnasium.registry}
+    near = difflib.get_close_matches(name.removeprefix("resel/").lower(), known, n=5, cutoff=0.6)
+    names = ", ".join(known[key].removeprefix("resel/") for key in near)
+    hint = f"Did you mean {names}?" if near else "resel.tasks.all_tasks() lists ours."
+    return UnknownTaskError(
+        f"There is no task or Gymnasium environment {task!r}. {hint} "
+        "For one that another package registers, write it as module:Id-v0."
+    )
+
+
+def _check_installed(spec: TaskSpec) -> None:
+    if spec.needs is None:
+        return
+    top = spec.needs.module.partition(".")[0]
+    if importlib.util.find_spec(top) is None:
+        raise _missing(spec.id, spec, f"{top!r} is not installed.")
+
+
+def _missing(task: str, ours: TaskSpec | None, reason: str) -> MissingDependencyError:
+    reason = reason if reason.endswith((".", "!", "?")) else f"{reason}."
+    remedy = "Install the package it names."
+    if ours is not None and ours.needs is not None:
+        remedy = f"Install it with: pip install 'resel[{ours.needs.extra}]'"
+    return MissingDependencyError(f"The environment {task!r} cannot be made: {reason} {remedy}")

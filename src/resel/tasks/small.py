@@ -1,0 +1,80 @@
+"""Small tasks that need memory and train in minutes on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from resel.config import SIZES
+from resel.tasks.spec import TaskSpec
+
+_COMMON: dict[str, Any] = {
+    **SIZES["tiny"],
+    "lr_context_encoder": 1e-4,
+    "lr_policy": 1e-3,
+    "lr_critic": 1e-3,
+    "lr_alpha": 3e-3,
+    "batch_steps": 1000,
+    "warmup_steps": 1000,
+    "buffer_steps": 100_000,
+    "eval_every": 1000,
+    "eval_episodes": 10,
+    "checkpoint_every": 5000,
+}
+_PENDULUM = {**_COMMON, "steps": 30_000, "reward_scale": 0.1, "normalize_observations": True}
+_CARTPOLE = {
+    **_COMMON,
+    "steps": 50_000,
+    "reward_scale": 0.1,
+    "normalize_observations": True,
+    "entropy_coefficient": 0.2,
+}
+_TMAZE = {
+    **_COMMON,
+    "steps": 20_000,
+    "encoder": "gru",
+    "lr_context_encoder": 1e-3,
+    "gamma": 0.99,
+    "entropy_coefficient": 0.1,
+}
+_TMAZE_LENGTH = 20
+
+
+def tasks() -> Iterator[TaskSpec]:
+    """The family, in the order it is listed."""
+    for suffix, keep, seen in (("P", [0, 1], "the angle"), ("V", [2], "the angular velocity")):
+        yield TaskSpec(
+            id=f"Pendulum-{suffix}-v0",
+            family="small",
+            summary=f"Swing up a pendulum seeing only {seen}.",
+            entry_point="resel.tasks.masking:masked",
+            kwargs={"base": "Pendulum-v1", "keep": keep},
+            horizon=200,
+            observation_size=len(keep),
+            action_size=1,
+            settings=_PENDULUM,
+        )
+    for suffix, keep, seen in (("P", [0, 2], "the positions"), ("V", [1, 3], "the velocities")):
+        yield TaskSpec(
+            id=f"CartPole-{suffix}-v0",
+            family="small",
+            summary=f"Balance a pole on a cart seeing only {seen}.",
+            entry_point="resel.tasks.masking:masked",
+            kwargs={"base": "CartPole-v1", "keep": keep},
+            horizon=500,
+            observation_size=len(keep),
+            action_size=2,
+            settings=_CARTPOLE,
+        )
+    yield TaskSpec(
+        id="TMaze-v0",
+        family="small",
+        summary="Remember the cue of the first step until the junction, then turn that way.",
+        entry_point="resel.tasks.tmaze:TMazeEnv",
+        kwargs={"length": _TMAZE_LENGTH},
+        horizon=_TMAZE_LENGTH + 1,
+        ends_itself=True,
+        observation_size=3,
+        action_size=4,
+        settings=_TMAZE,
+    )

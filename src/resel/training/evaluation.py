@@ -1,0 +1,80 @@
+"""Measuring a policy: deterministic actions, an environment of its own, fixed seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from resel.randomness import stream_seed
+from resel.training.acting import Actor
+from resel.training.environment import Env, Stage
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Returns and lengths of some episodes."""
+
+    returns: list[float]
+    lengths: list[int]
+    successes: list[bool] | None
+    """From `info["success"]` at the end of each episode; None if the task does not tell."""
+
+    @property
+    def return_mean(self) -> float:
+        return float(np.mean(self.returns))
+
+    @property
+    def return_std(self) -> float:
+        return float(np.std(self.returns))
+
+    @property
+    def length_mean(self) -> float:
+        return float(np.mean(self.lengths))
+
+    @property
+    def success_rate(self) -> float | None:
+        return None if self.successes is None else float(np.mean(self.successes))
+
+
+def evaluation_seeds(seed: int, episodes: int) -> list[int]:
+    """The same episodes for every evaluation of a run."""
+    return [int(s) >> 1 for s in stream_seed(seed, "evaluation").generate_state(episodes)]
+
+
+def evaluate(
+    actor: Actor,
+    stage: Stage,
+    seeds: list[int],
+    *,
+    on_step: Callable[[Env], None] | None = None,
+) -> Evaluation:
+    """Play one episode for each seed; `on_step` sees the environment after each reset and step."""
+    returns: list[float] = []
+    lengths: list[int] = []
+    successes: list[bool] = []
+    for seed in seeds:
+        observation, reward, total, length = stage.reset(seed), 0.0, 0.0, 0
+        if on_step is not None:
+            on_step(stage.env)
+        state = actor.initial_state(1)
+        ended = False
+        while not ended:
+            policy, state = actor.observe(
+                observation[None], np.asarray([reward], np.float32), state
+            )
+            action = actor.choose(policy, None)
+            state = actor.remember(state, action)
+            outcome = stage.step(action[0])
+            if on_step is not None:
+                on_step(stage.env)
+            observation, reward = outcome.observation, outcome.reward
+            total += reward
+            length += 1
+            ended = outcome.terminated or outcome.truncated
+        returns.append(total)
+        lengths.append(length)
+        if "success" in outcome.info:
+            successes.append(bool(outcome.info["success"]))
+    return Evaluation(returns, lengths, successes if len(successes) == len(seeds) else None)

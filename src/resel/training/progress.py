@@ -1,0 +1,103 @@
+"""What a run tells while it goes on, and the line that shows it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from resel.algorithm import Learner
+
+
+@dataclass(frozen=True)
+class TrainProgress:
+    """Where a run stands; given to callbacks after every step."""
+
+    step: int
+    total: int
+    """Steps at which this call of `learn` ends."""
+    updates: int
+    episodes: int
+    episode_return: float | None
+    """Return of the last finished episode."""
+    evaluation_return: float | None
+    """Mean return of the last evaluation."""
+
+
+Callback = Callable[[TrainProgress], bool | None]
+"""Called after every step; returning False ends the training."""
+
+
+class ProgressLine:
+    """A live line: step, episode return, evaluation return, updates per second, time left."""
+
+    def __init__(self, start: int, total: int, console: Console | None = None) -> None:
+        self._bar = Progress(
+            TextColumn("step {task.completed:,.0f}/{task.total:,.0f}"),
+            BarColumn(bar_width=24),
+            TextColumn("episode {task.fields[episode]}  eval {task.fields[evaluation]}"),
+            TextColumn("{task.fields[rate]} updates/s  left"),
+            TimeRemainingColumn(),
+            console=console,
+            refresh_per_second=2,
+            speed_estimate_period=120,
+        )
+        fields = {"episode": "-", "evaluation": "-", "rate": "-"}
+        self._task = self._bar.add_task("train", total=total, completed=start, **fields)
+        self._shown = 0.0
+        self._mark = (time.monotonic(), -1)
+        self._rate = "-"
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def __call__(self, progress: TrainProgress) -> None:
+        now = time.monotonic()
+        if now - self._shown < 0.5 and progress.step < progress.total:
+            return
+        self._shown = now
+        since, updates = self._mark
+        if updates < 0 or now - since > 10:
+            if updates >= 0:
+                self._rate = f"{(progress.updates - updates) / (now - since):.0f}"
+            self._mark = (now, progress.updates)
+        self._bar.update(
+            self._task,
+            completed=progress.step,
+            episode=_number(progress.episode_return),
+            evaluation=_number(progress.evaluation_return),
+            rate=self._rate,
+        )
+
+
+def describe_groups(learner: Learner) -> list[dict[str, object]]:
+    """Every parameter group with its size and rate, as printed at start and written to the run."""
+    return [
+        {
+            "network": network,
+            "group": group.name,
+            "parameters": group.count,
+            "tensors": len(group.parameters),
+            "learning_rate": group.lr,
+        }
+        for network, groups in learner.groups.items()
+        for group in groups
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}" if abs(value) < 10 else f"{value:.0f}"

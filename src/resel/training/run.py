@@ -1,0 +1,173 @@
+"""A training run with a directory: start or continue, save as it goes, leave a result."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Literal
+
+from resel.config import Config
+from resel.errors import DamagedFileError, DivergedError, RunDirectoryError
+from resel.runs import MetricsLog, RunDirectory, describe_machine, read_bundle, write_bundle
+from resel.tasks import make_env
+from resel.training.environment import Stage
+from resel.training.progress import Callback, TrainProgress, describe_groups
+from resel.training.saving import save_agent
+from resel.training.trainer import Trainer
+
+Resume = Literal["never", "auto"]
+Status = Literal["completed", "interrupted", "diverged", "failed"]
+
+
+class Run:
+    """One `resel train`: a trainer and the directory it writes to."""
+
+    def __init__(self, config: Config, path: Path, resume: Resume = "never", wandb: bool = False):
+        self._open = ExitStack()
+        try:
+            settings = config.training
+            stages = [
+                Stage(make_env(config.task, max_episode_steps=settings.max_episode_steps))
+                for _ in range(settings.num_envs)
+            ]
+            evaluation = Stage(
+                make_env(
+                    config.task, evaluation=True, max_episode_steps=settings.max_episode_steps
+                )
+            )
+            self.directory, continues = _open_directory(config, path, resume)
+            self._open.callback(self.directory.close)
+            self.log = self._open.enter_context(MetricsLog(self.directory, wandb=wandb))
+            self.trainer = Trainer(config, stages, evaluation, self.log)
+            self._open.callback(self.trainer.close)
+            self.resumed_at = self._continue() if continues else None
+        except BaseException:
+            self._open.close()
+            raise
+        self.config, self._stage = config, stages[0]
+        self._best = max((mean for _, mean, _ in self.trainer.evaluations), default=None)
+        self._evaluated = len(self.trainer.evaluations)
+        machine = describe_machine(settings.threads, str(self.trainer.learner.device))
+        self.directory.write_environment(
+            {**machine, "parameter_groups": describe_groups(self.trainer.learner)}
+        )
+
+    def _continue(self) -> int | None:
+        """Load the newest checkpoint that is good; None if there is none yet."""
+        checkpoints = self.directory.checkpoints()
+        for path in reversed(checkpoints):
+            try:
+                bundle = read_bundle(path, "checkpoint")
+            except DamagedFileError as error:
+                warnings.warn(f"{error} Trying the one before.", stacklevel=2)
+                continue
+            if not self.trainer.restore(bundle):
+                warnings.warn(
+                    "The environment did not repeat an unfinished episode, which was dropped: "
+                    "the run goes on, but not exactly as it would have.",
+                    stacklevel=2,
+                )
+            return self.trainer.step
+        if checkpoints:
+            raise DamagedFileError(
+                f"No checkpoint in {self.directory.path} can be read, so the run cannot be "
+                "continued; nothing was changed. Start anew in another --run-dir."
+            )
+        self.log.truncate_to(0)
+        return None
+
+    def train(self, callbacks: Sequence[Callback] = ()) -> dict[str, Any]:
+        """Train to the configured step and return the result that is also written to disk."""
+        status: Status = "failed"
+        try:
+            left = self.config.training.steps - self.trainer.step
+            done = left <= 0 or self.trainer.train(left, [self._save_when_due, *callbacks])
+            if done:
+                self._final_evaluation()
+            self._save()
+            status = "completed" if done else "interrupted"
+        except DivergedError:
+            status = "diverged"
+            raise
+        finally:
+            result = self._result(status)
+            self.directory.write_result(result)
+        return result
+
+    def close(self) -> None:
+        """Release simulators, log and lock."""
+        self._open.close()
+
+    def _final_evaluation(self) -> None:
+        evaluations = self.trainer.evaluations
+        if not evaluations or evaluations[-1][0] < self.trainer.step:
+            self.trainer.evaluate()
+        self._save_best()
+
+    def _save_when_due(self, progress: TrainProgress) -> None:
+        if len(self.trainer.evaluations) > self._evaluated:
+            self._save_best()
+        every = self.config.training.checkpoint_every
+        before = progress.step - self.config.training.num_envs
+        if every and progress.step // every > before // every:
+            self._save()
+
+    def _save_best(self) -> None:
+        self._evaluated = len(self.trainer.evaluations)
+        mean = self.trainer.evaluations[-1][1]
+        if self._best is None or mean >= self._best:
+            self._best = mean
+            save_agent(self.directory.best_agent_path, self.trainer.learner, self._stage)
+
+    def _save(self) -> None:
+        """Checkpoint and last agent; the previous checkpoint is kept as well."""
+        tensors, documents = self.trainer.checkpoint()
+        write_bundle(
+            self.directory.checkpoint_path(self.trainer.step), "checkpoint", tensors, documents
+        )
+        save_agent(self.directory.last_agent_path, self.trainer.learner, self._stage)
+        self.directory.prune_checkpoints(keep=2)
+
+    def _result(self, status: Status) -> dict[str, Any]:
+        mean, deviation = self.trainer.final_figure()
+        return {
+            "task": self.config.task,
+            "encoder": self.config.network.encoder,
+            "steps": self.trainer.step,
+            "seed": self.config.training.seed,
+            "status": status,
+            "eval_return_mean": mean,
+            "eval_return_std": deviation,
+            "success_rate": self.trainer.success_rate,
+            "updates": self.trainer.learner.updates,
+            "wall_seconds": self.trainer.seconds,
+        }
+
+
+def _open_directory(config: Config, path: Path, resume: Resume) -> tuple[RunDirectory, bool]:
+    """The run directory, and whether it held a run to go on with."""
+    if resume == "auto" and (path / "config.json").exists():
+        directory = RunDirectory.open(path)
+        try:
+            _check_same(Config.from_json(directory.read_config()), config, path)
+        except BaseException:
+            directory.close()
+            raise
+        return directory, True
+    return RunDirectory.create(path, config.to_json()), False
+
+
+_MAY_DIFFER = {"steps", "eval_every", "eval_episodes", "checkpoint_every", "log_every", "threads"}
+
+
+def _check_same(saved: Config, wanted: Config, path: Path) -> None:
+    """A run is continued with its own settings; only its length and reporting may change."""
+    before, now = saved.flat() | {"task": saved.task}, wanted.flat() | {"task": wanted.task}
+    changed = [n for n in now if before[n] != now[n] and n not in _MAY_DIFFER]
+    if changed:
+        listed = ", ".join(f"{n}: {before[n]!r} there, {now[n]!r} asked" for n in changed)
+        raise RunDirectoryError(
+            f"{path} holds a run with other settings ({listed}). Use those, or another --run-dir."
+        )

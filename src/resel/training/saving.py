@@ -1,0 +1,50 @@
+"""Agents on disk: the weights, the config they belong to and the spaces they act in."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from resel.algorithm import Learner
+from resel.config import Config
+from resel.errors import ConfigError, DamagedFileError
+from resel.runs import Bundle, check_tensors, read_bundle, write_bundle
+from resel.training.environment import Stage
+
+Path = str | os.PathLike[str]
+
+
+def save_agent(path: Path, learner: Learner, stage: Stage) -> None:
+    """Write an agent directory: safetensors, JSON and hashes."""
+    write_bundle(
+        path,
+        "agent",
+        {"weights": learner.weights()},
+        {"agent": {"config": learner.config.to_json(), "spaces": _spaces(stage)}},
+    )
+
+
+def read_agent(path: Path) -> tuple[Config, Bundle]:
+    """The config of a saved agent, and its files, checked but not yet used."""
+    bundle = read_bundle(path, "agent")
+    try:
+        return Config.from_json(bundle.documents["agent"]["config"]), bundle
+    except (KeyError, TypeError, AttributeError, ConfigError) as error:
+        raise DamagedFileError(f"The agent at {os.fspath(path)} has no usable config: {error}") from error
+
+
+def use_weights(bundle: Bundle, learner: Learner, stage: Stage) -> None:
+    """Put a saved agent's weights into a learner built for the same config and spaces."""
+    saved = bundle.documents["agent"].get("spaces")
+    if saved != _spaces(stage):
+        raise DamagedFileError(
+            f"The agent was trained on spaces {saved}, the environment given has {_spaces(stage)}: "
+            "load it with the environment it was trained on."
+        )
+    weights = bundle.tensors.get("weights", {})
+    check_tensors(weights, learner.weights(), "the agent")
+    learner.load_weights(weights)
+
+
+def _spaces(stage: Stage) -> dict[str, Any]:
+    return {"observation": stage.observation.to_json(), "action": stage.action.to_json()}

@@ -1,0 +1,275 @@
+"""Algorithm 1: act, store, learn, and now and then evaluate, log and save."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from resel.algorithm import Learner, Metrics
+from resel.config import Config
+from resel.errors import ConfigError, DamagedFileError, DivergedError
+from resel.networks import Dimensions
+from resel.randomness import numpy_state, numpy_stream, restore_numpy
+from resel.replay import PackedBatch, ReplayBuffer, pack
+from resel.runs import Bundle, MetricsLog, check_tensors
+from resel.training.acting import Actor
+from resel.training.collector import Collector
+from resel.training.environment import Stage
+from resel.training.evaluation import Evaluation, evaluate, evaluation_seeds
+from resel.training.progress import Callback, TrainProgress
+
+_FINAL_EVALUATIONS = 5
+"""The final figure is the mean over this many last evaluations."""
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto` takes a GPU where there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise ConfigError(f"device={name!r}: torch finds no GPU here. Use device='cpu'.")
+    return torch.device(name)
+
+
+class Trainer:
+    """Owns the loop and its counters; the parts own their data."""
+
+    def __init__(
+        self,
+        config: Config,
+        stages: Sequence[Stage],
+        evaluation_stage: Stage | None = None,
+        log: MetricsLog | None = None,
+        learner: Learner | None = None,
+    ) -> None:
+        self.config, self._stages, self._log = config, list(stages), log
+        self.evaluation_stage = evaluation_stage
+        observation, action = stages[0].observation, stages[0].action
+        self.learner = learner or Learner(
+            config,
+            Dimensions(observation.size, action.size, action.discrete),
+            choose_device(config.training.device),
+        )
+        seed = config.training.seed
+        self.actor = Actor(self.learner)
+        self.buffer = ReplayBuffer(
+            config.training.buffer_steps, observation.size, action.stored_size
+        )
+        self.collector = Collector(stages, self.actor, seed)
+        self._sampling = numpy_stream(seed, "sampling")
+        self.step = 0
+        self.episodes = 0
+        self.evaluations: list[tuple[int, float, float]] = []  # step, mean, deviation
+        self.success_rate: float | None = None
+        self.seconds = 0.0
+        self._episode_return: float | None = None
+        self._train_metrics: Metrics = {}
+        self._updates_to_log = 0
+        self._log_at = 0
+        self._stop = False
+
+    def request_stop(self) -> None:
+        """End `train` after the current step."""
+        self._stop = True
+
+    def train(self, steps: int, callbacks: Sequence[Callback] = ()) -> bool:
+        """Take `steps` further environment steps; False if it was stopped before."""
+        total = self.step + steps
+        started, already = time.monotonic(), self.seconds
+        mark = (started, self.step, self.learner.updates)
+        self._stop = False
+        while self.step < total and not self._stop:
+            before = self.step
+            self._advance()
+            self.seconds = already + time.monotonic() - started
+            if self._crossed(before, self.config.training.log_every):
+                mark = self._log_timing(mark)
+            progress = TrainProgress(
+                self.step,
+                total,
+                self.learner.updates,
+                self.episodes,
+                self._episode_return,
+                self.evaluations[-1][1] if self.evaluations else None,
+            )
+            if any([callback(progress) is False for callback in callbacks]):
+                self._stop = True
+        return self.step >= total
+
+    def _advance(self) -> None:
+        """One step of every environment and as many updates."""
+        settings = self.config.training
+        before = self.step
+        if before == 0 and settings.eval_every:
+            self.evaluate()
+        for trajectory in self.collector.step(random=before < settings.warmup_steps):
+            self.buffer.add(trajectory)
+            self.learner.normalizer.update(trajectory.observations)
+            self.episodes += 1
+            self._episode_return = float(trajectory.rewards.sum(dtype=np.float64))
+        self.step += len(self._stages)
+        if self._crossed(before, settings.log_every):
+            self._updates_to_log = self.config.algorithm.policy_delay
+            self._log_at = self.step
+        if self.step >= settings.warmup_steps and len(self.buffer):
+            for _ in self._stages:
+                self._update()
+        if settings.eval_every and self._crossed(before, settings.eval_every):
+            self.evaluate()
+
+    def sample(self) -> PackedBatch:
+        """A random batch of whole trajectories (or windows), laid out as the encoder likes it."""
+        settings = self.config.algorithm
+        if settings.context_length is None:
+            pieces = self.buffer.sample(settings.batch_steps, self._sampling)
+        else:
+            pieces = self.buffer.sample_windows(
+                settings.batch_steps, settings.context_length, self._sampling
+            )
+        encoder = self.learner.policy.trunk.context_encoder.rnn
+        return pack(self.buffer, pieces, encoder.suitable_rows([p.length + 1 for p in pieces]))
+
+    def _update(self) -> None:
+        batch = self.sample()
+        wanted = self._updates_to_log > 0
+        metrics = self.learner.update(batch, want_metrics=wanted)
+        if not wanted:
+            return
+        self._train_metrics |= metrics
+        self._updates_to_log -= 1
+        if self._updates_to_log == 0:
+            self._log_train(batch)
+
+    def _log_train(self, batch: PackedBatch) -> None:
+        values: dict[str, float] = {name: float(v) for name, v in self._train_metrics.items()}
+        self._train_metrics = {}
+        values["padding_share"] = batch.padding / batch.start.numel()
+        values["batch_steps"] = batch.steps
+        values["buffer_steps"] = self.buffer.steps
+        if self._episode_return is not None:
+            values["episode_return"] = self._episode_return
+        values["episodes"] = self.episodes
+        self._write("train", self._log_at, values)
+        broken = [name for name, value in values.items() if not math.isfinite(value)]
+        if broken:
+            raise DivergedError(
+                f"Training has diverged at step {self.step}: {', '.join(broken)} "
+                "is not finite. A smaller lr_context_encoder is the first thing to try."
+            )
+
+    def _log_timing(self, mark: tuple[float, int, int]) -> tuple[float, int, int]:
+        now = (time.monotonic(), self.step, self.learner.updates)
+        elapsed = max(now[0] - mark[0], 1e-9)
+        self._write(
+            "timing",
+            self.step,
+            {
+                "updates_per_second": (now[2] - mark[2]) / elapsed,
+                "steps_per_second": (now[1] - mark[1]) / elapsed,
+                "seconds": self.seconds,
+            },
+        )
+        return now
+
+    def evaluate(self, episodes: int | None = None) -> Evaluation | None:
+        """Measure the deterministic policy; None without an environment to do it in."""
+        if self.evaluation_stage is None:
+            return None
+        settings = self.config.training
+        seeds = evaluation_seeds(settings.seed, episodes or settings.eval_episodes)
+        result = evaluate(self.actor, self.evaluation_stage, seeds)
+        self.evaluations.append((self.step, result.return_mean, result.return_std))
+        self.success_rate = result.success_rate
+        values: dict[str, float] = {
+            "return_mean": result.return_mean,
+            "return_std": result.return_std,
+            "length_mean": result.length_mean,
+        }
+        if result.success_rate is not None:
+            values["success_rate"] = result.success_rate
+        self._write("eval", self.step, values)
+        return result
+
+    def final_figure(self) -> tuple[float, float] | tuple[None, None]:
+        """Mean over the last evaluations, and the mean deviation inside them."""
+        last = self.evaluations[-_FINAL_EVALUATIONS:]
+        if not last:
+            return None, None
+        return float(np.mean([e[1] for e in last])), float(np.mean([e[2] for e in last]))
+
+    def _crossed(self, before: int, every: int) -> bool:
+        return every > 0 and self.step // every > before // every
+
+    def _write(self, kind: str, step: int, values: dict[str, float]) -> None:
+        if self._log is not None:
+            self._log.write(kind, step, values)
+
+    def close(self) -> None:
+        """Release the simulators."""
+        self.collector.close()
+        if self.evaluation_stage is not None:
+            self.evaluation_stage.close()
+
+    def checkpoint(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
+        """Tensors and documents from which `restore` continues."""
+        learner_tensors, learner_document = self.learner.state()
+        collector_tensors, collector_document = self.collector.state()
+        arrays, index = self.buffer.state()
+        return {
+            "weights": self.learner.weights(),
+            "learner": learner_tensors,
+            "collector": collector_tensors,
+            "buffer": {name: torch.from_numpy(array) for name, array in arrays.items()},
+        }, {
+            "config": self.config.to_json(),
+            "learner": learner_document,
+            "collector": collector_document,
+            "buffer": index,
+            "loop": {
+                "step": self.step,
+                "episodes": self.episodes,
+                "episode_return": self._episode_return,
+                "evaluations": [list(e) for e in self.evaluations],
+                "success_rate": self.success_rate,
+                "updates_to_log": self._updates_to_log,
+                "log_at": self._log_at,
+                "train_metrics": {k: float(v) for k, v in self._train_metrics.items()},
+                "sampling": numpy_state(self._sampling),
+                "metrics_position": self._log.position() if self._log is not None else 0,
+            },
+            "clock": {"seconds": self.seconds},
+        }
+
+    def restore(self, bundle: Bundle) -> bool:
+        """Continue from a checkpoint; False if an unfinished episode had to be dropped."""
+        check_tensors(bundle.tensors["weights"], self.learner.weights(), "the checkpoint")
+        try:
+            loop = bundle.documents["loop"]
+            self.step = int(loop["step"])
+            self.episodes = int(loop["episodes"])
+            self._episode_return = loop["episode_return"]
+            self.evaluations = [(int(e[0]), float(e[1]), float(e[2])) for e in loop["evaluations"]]
+            self.success_rate = loop["success_rate"]
+            self._updates_to_log = int(loop["updates_to_log"])
+            self._log_at = int(loop["log_at"])
+            self._train_metrics = {k: torch.tensor(v) for k, v in loop["train_metrics"].items()}
+            restore_numpy(self._sampling, loop["sampling"])
+            self.seconds = float(bundle.documents["clock"]["seconds"])
+            arrays = {name: t.numpy() for name, t in bundle.tensors["buffer"].items()}
+            self.buffer.restore(arrays, bundle.documents["buffer"])
+            self.learner.load_weights(bundle.tensors["weights"])
+            self.learner.restore(bundle.tensors["learner"], bundle.documents["learner"])
+            exact = self.collector.restore(
+                bundle.tensors["collector"], bundle.documents["collector"]
+            )
+            if self._log is not None:
+                self._log.truncate_to(int(loop["metrics_position"]))
+        except (KeyError, TypeError, IndexError) as error:
+            raise DamagedFileError(f"The checkpoint lacks {error}: it cannot be used.") from error
+        return exact

@@ -1,0 +1,77 @@
+"""A film of a policy: frames of an environment written as gif or mp4."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from resel.errors import ConfigError, EnvironmentFault, MissingDependencyError
+from resel.training.acting import Actor
+from resel.training.environment import Env, Stage
+from resel.training.evaluation import Evaluation, evaluate
+
+_DEFAULT_FPS = 30
+_LONGEST_GIF_FPS = 50  # viewers slow down gifs with shorter frames
+
+
+def check_film_path(path: Path) -> None:
+    """Refuse what cannot be written before anything is played."""
+    if path.suffix not in (".gif", ".mp4"):
+        raise ConfigError(f"{path.name!r} has an unknown ending: use a file name with .gif or .mp4.")
+    if path.suffix == ".mp4":
+        try:
+            import imageio_ffmpeg  # noqa: F401
+        except ImportError as error:
+            raise MissingDependencyError(
+                "Writing mp4 needs an encoder: pip install 'resel[video]', or choose a .gif file."
+            ) from error
+
+
+def film(actor: Actor, stage: Stage, seeds: list[int], path: Path) -> Evaluation:
+    """Play episodes in an environment made with render_mode='rgb_array' and write them."""
+    frames: list[NDArray[np.uint8]] = []
+
+    def keep(env: Env) -> None:
+        frame: Any = env.render()
+        if not isinstance(frame, np.ndarray):
+            raise EnvironmentFault(
+                "The environment does not render to pictures (render_mode='rgb_array')."
+            )
+        frames.append(frame.astype(np.uint8, copy=False))
+
+    result = evaluate(actor, stage, seeds, on_step=keep)
+    fps = int(stage.env.metadata.get("render_fps") or _DEFAULT_FPS)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".gif":
+        _write_gif(path, frames, fps)
+    else:
+        _write_mp4(path, frames, fps)
+    return result
+
+
+def _write_gif(path: Path, frames: list[NDArray[np.uint8]], fps: int) -> None:
+    skip = -(-fps // _LONGEST_GIF_FPS)
+    pictures = [Image.fromarray(frame).quantize(64) for frame in frames[::skip]]
+    pictures[0].save(
+        path,
+        save_all=True,
+        append_images=pictures[1:],
+        duration=round(1000 * skip / fps),
+        loop=0,
+        optimize=True,
+    )
+
+
+def _write_mp4(path: Path, frames: list[NDArray[np.uint8]], fps: int) -> None:
+    import imageio_ffmpeg
+
+    height, width = frames[0].shape[:2]
+    writer = imageio_ffmpeg.write_frames(str(path), (width, height), fps=fps, macro_block_size=1)
+    writer.send(None)
+    for frame in frames:
+        writer.send(np.ascontiguousarray(frame[..., :3]))
+    writer.close()
