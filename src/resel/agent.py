@@ -110,9 +110,7 @@ class RESeL:
             raise ConfigError(f"learn({total_timesteps}): at least one step is needed.")
         if eval_env is not None:
             self._trainer.evaluation_stage = Stage(eval_env)
-        callbacks = (
-            [] if callback is None else [callback] if callable(callback) else list(callback)
-        )
+        callbacks = [] if callback is None else [callback] if callable(callback) else list(callback)
         end = self._trainer.step + int(total_timesteps)
         line = ProgressLine(self._trainer.step, end) if progress_bar else None
         with line or nullcontext():
@@ -137,7 +135,9 @@ class RESeL:
         spec, actor = self._stage.observation, self._trainer.actor
         batched = spec.is_batch(observation)
         rows = len(observation) if batched else 1
-        encoded = spec.encode_batch(observation, rows) if batched else spec.encode(observation)[None]
+        encoded = (
+            spec.encode_batch(observation, rows) if batched else spec.encode(observation)[None]
+        )
         if state is None:
             state = actor.initial_state(rows)
             starts = np.ones(rows, np.bool_)
@@ -168,9 +168,7 @@ class RESeL:
         save_agent(path, self._trainer.learner, self._stage)
 
     @classmethod
-    def load(
-        cls, path: str | os.PathLike[str], env: str | Env | EnvFactory | None = None
-    ) -> RESeL:
+    def load(cls, path: str | os.PathLike[str], env: str | Env | EnvFactory | None = None) -> RESeL:
         """Read an agent back; `env` is needed where it was not trained on a named task."""
         config, bundle = read_agent(path)
         if env is None and not config.task:

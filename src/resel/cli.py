@@ -38,7 +38,7 @@ from resel.training.video import check_film_path, film
 
 _out = Console(highlight=False)
 _err = Console(stderr=True, highlight=False)
-_INTERRUPTED = {signal.SIGINT: 130, signal.SIGTERM: 143}
+_INTERRUPTED: dict[int, int] = {signal.SIGINT: 130, signal.SIGTERM: 143}
 _SIZE_TEXT = "; ".join(
     f"{name}: " + ", ".join(f"{key} {value}" for key, value in numbers.items())
     for name, numbers in SIZES.items()
@@ -254,6 +254,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # the reader of our output, such as `head`, has gone
+        return 0
 
 
 def _train_arguments(argv: Sequence[str]) -> TrainArguments:

@@ -145,9 +145,7 @@ class AlgorithmConfig:
 
     def __post_init__(self) -> None:
         _one_of(self, "lr_scope", LrScope)
-        _positive(
-            self, "lr_context_encoder", "lr_policy", "lr_critic", "lr_alpha", "reward_scale"
-        )
+        _positive(self, "lr_context_encoder", "lr_policy", "lr_critic", "lr_alpha", "reward_scale")
         _at_least(self, 1, "batch_steps", "context_length", "target_subset", "policy_delay")
         _between(self, 0.0, 1.0, "gamma", "target_keep")
         _finite(self, "entropy_coefficient")

@@ -66,8 +66,8 @@ class Learner:
             self._optimizers["alpha"] = torch.optim.AdamW(
                 [self.log_alpha], lr=settings.lr_alpha, weight_decay=0.0
             )
-        self._target_weights = list(self.target_critic.parameters())
-        self._critic_weights = list(self.critic.parameters())
+        self._target_weights: list[Tensor] = list(self.target_critic.parameters())
+        self._critic_weights: list[Tensor] = list(self.critic.parameters())
         self._clamp_bounds = torch.tensor([math.nan, math.nan], device=device)
         self._noise = torch_stream(seed, "learner-noise", device)
         self._subset = torch_stream(seed, "target-heads")
@@ -99,7 +99,9 @@ class Learner:
         critic_loss = losses.critic_loss(q, y, batch.valid, batch.steps)
         self._step("critic", critic_loss, metrics if want_metrics else None)
         with torch.no_grad():
-            torch._foreach_lerp_(self._target_weights, self._critic_weights, 1 - settings.target_keep)
+            torch._foreach_lerp_(
+                self._target_weights, self._critic_weights, 1 - settings.target_keep
+            )
 
         if learns_policy:
             with torch.no_grad():

@@ -41,7 +41,9 @@ def parameter_groups(
             {name: p for name, p in named.items() if id(p) in chosen},
             lr_context_encoder,
         ),
-        ParameterGroup("other", {name: p for name, p in named.items() if id(p) not in chosen}, lr_other),
+        ParameterGroup(
+            "other", {name: p for name, p in named.items() if id(p) not in chosen}, lr_other
+        ),
     ]
 
 
@@ -57,4 +59,5 @@ def build_optimizer(groups: list[ParameterGroup]) -> torch.optim.AdamW:
 def gradient_norm(group: ParameterGroup) -> torch.Tensor:
     """L2 norm of a group's gradient, left on its device."""
     grads = [p.grad for p in group.parameters.values() if p.grad is not None]
-    return torch.stack(torch._foreach_norm(grads)).norm()
+    norm: torch.Tensor = torch.stack(torch._foreach_norm(grads)).norm()
+    return norm

@@ -11,12 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from resel.networks._numba_math import FASTMATH, exp
+from resel.networks._numba_math import exp, kernel
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel
 def conv_forward(x: Any, weight: Any, bias: Any, age: Any, y: Any, group: int, groups: int) -> None:
     """y_n = bias + sum_j weight_j x_{n-j}; x, y (N, W), weight (T, W), age (N,)."""
     places, width = x.shape
@@ -32,7 +31,7 @@ def conv_forward(x: Any, weight: Any, bias: Any, age: Any, y: Any, group: int, g
                 y_n[c] += w_j[c] * x_j[c]
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel
 def conv_backward(
     x: Any,
     weight: Any,
@@ -65,7 +64,7 @@ def conv_backward(
                     d[c] += w_j[c] * g[c]
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel
 def _add_product(out: Any, vector: Any, matrix: Any) -> None:
     """out += vector @ matrix, four rows of the matrix at a time."""
     rows, columns = matrix.shape
@@ -84,7 +83,7 @@ def _add_product(out: Any, vector: Any, matrix: Any) -> None:
         i += 1
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel
 def gru_forward(
     from_input: Any,  # (N, 3H): W_ih x + b_ih, gates in torch's order r, z, n
     weight: Any,  # (H, 3H): W_hh transposed
@@ -123,7 +122,7 @@ def gru_forward(
             h = new
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel
 def gru_backward(
     weight: Any,  # (3H, H): W_hh
     bounds: Any,

@@ -8,14 +8,24 @@ NaN stays NaN, underflow gives 0 and overflow gives infinity.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import types
+from numba import njit, types
 from numba.extending import intrinsic, overload
 
 FASTMATH = {"reassoc", "contract", "nsz"}
 """Flags that allow reordering sums, and nothing that assumes the absence of NaN or infinity."""
+
+
+def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function on first use, keep the result on disk, and let other threads run."""
+    compiled: Callable[..., Any] = njit(
+        cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy"
+    )(function)
+    return compiled
+
 
 _LOG2E = np.float32(1.4426950408889634)
 _LN2_HIGH = np.float32(0.693359375)
@@ -63,7 +73,8 @@ def _exp(x: Any) -> Any:
             p = _C3 + f * p
             p = _C2 + f * p
             p = _ONE + f * (_ONE + f * p)
-            return p * _float_from_bits((np.int32(n) + np.int32(127)) << np.int32(23))
+            bits = (np.int32(n) + np.int32(127)) << np.int32(23)
+            return p * _float_from_bits(bits)
 
         return exp_float32
 

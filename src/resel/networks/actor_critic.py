@@ -112,7 +112,11 @@ class Policy(nn.Module):
 
     def _distribution(self, observation: Tensor, context: Tensor) -> PolicyDistribution:
         output = self.head(torch.cat([self.observation(observation), context], -1))
-        return Categorical.from_output(output) if self.discrete else SquashedGaussian.from_output(output)
+        return (
+            Categorical.from_output(output)
+            if self.discrete
+            else SquashedGaussian.from_output(output)
+        )
 
     def forward(self, inputs: ContextInputs, start: Tensor) -> PolicyDistribution:
         """Action distributions at every place of a tape."""
@@ -166,6 +170,6 @@ class Critic(nn.Module):
                 weight, bias = weight.detach(), bias.detach()  # type: ignore[assignment]
             parts.insert(1, F.linear(action, weight, bias))
         flat = torch.cat(parts, -1).flatten(0, 1)  # (N, inputs)
-        q = self.heads(flat, heads, frozen=frozen)  # (E, N, outputs)
+        q: Tensor = self.heads(flat, heads, frozen=frozen)  # (E, N, outputs)
         q = q.view(q.shape[0], *observation.shape[:2], -1)
         return q if self.action is None else q.squeeze(-1)

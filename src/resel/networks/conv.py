@@ -40,7 +40,7 @@ def _conv_by_taps(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor) -> Ten
 
 class _FusedConv(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, start: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, start: Tensor) -> Tensor:
         from resel.networks import _kernels
 
         x = x.contiguous()
@@ -57,7 +57,7 @@ class _FusedConv(torch.autograd.Function):
         return y
 
     @staticmethod
-    def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
         from resel.networks import _kernels
 
         x, by_tap, age = ctx.saved_tensors

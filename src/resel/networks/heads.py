@@ -6,6 +6,7 @@ Glossary
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -44,7 +45,7 @@ class EnsembleMLP(nn.Module):
         sizes = [inputs] + [width] * layers + [outputs]
         self.weights = nn.ParameterList()
         self.biases = nn.ParameterList()
-        for fan_in, fan_out in zip(sizes[:-1], sizes[1:], strict=True):
+        for fan_in, fan_out in itertools.pairwise(sizes):
             bound = math.sqrt(6 / (fan_in + fan_out))  # Xavier, for each head on its own
             self.weights.append(torch.empty(heads, fan_out, fan_in).uniform_(-bound, bound))
             self.biases.append(torch.zeros(heads, fan_out))
@@ -52,14 +53,15 @@ class EnsembleMLP(nn.Module):
     def forward(
         self, x: Tensor, heads: Tensor | None = None, *, frozen: bool = False
     ) -> Tensor:  # (N, inputs) -> (E, N, outputs)
-        """Values of all heads, or of the `heads` named; `frozen` keeps gradients off the weights."""
-        weights, biases = list(self.weights), list(self.biases)
+        """Values of all heads or of those named; `frozen` keeps gradients off the weights."""
+        weights: list[Tensor] = list(self.weights)
+        biases: list[Tensor] = list(self.biases)
         if frozen:
-            weights = [w.detach() for w in weights]  # type: ignore[misc]
-            biases = [b.detach() for b in biases]  # type: ignore[misc]
+            weights = [w.detach() for w in weights]
+            biases = [b.detach() for b in biases]
         if heads is not None:
-            weights = [w.index_select(0, heads) for w in weights]  # type: ignore[misc]
-            biases = [b.index_select(0, heads) for b in biases]  # type: ignore[misc]
+            weights = [w.index_select(0, heads) for w in weights]
+            biases = [b.index_select(0, heads) for b in biases]
         count = weights[0].shape[0]
         y = F.linear(x, weights[0].flatten(0, 1), biases[0].flatten())  # (N, E * H)
         h = F.elu(y).view(x.shape[0], count, -1).transpose(0, 1)  # (E, N, H)

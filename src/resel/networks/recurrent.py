@@ -21,7 +21,8 @@ from resel.networks import _threads
 def gru_tape(x: Tensor, start: Tensor, layer: nn.GRU, index: int) -> Tensor:
     """Layer `index` of a torch GRU over x (rows, length, features), h = 0 at each start."""
     weight_input, weight_hidden, bias_input, bias_hidden = (
-        getattr(layer, f"{name}_l{index}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        getattr(layer, f"{name}_l{index}")
+        for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     )
     from_input = F.linear(x, weight_input, bias_input)  # (rows, length, 3H)
     hidden = _FusedGRU.apply(  # type: ignore[no-untyped-call]
@@ -52,7 +53,9 @@ def by_trajectory(x: Tensor, start: Tensor, run: Callable[[Tensor], Tensor]) -> 
 
 class _FusedGRU(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, from_input: Tensor, weight: Tensor, bias: Tensor, bounds: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(
+        ctx: Any, from_input: Tensor, weight: Tensor, bias: Tensor, bounds: Tensor
+    ) -> Tensor:
         from resel.networks import _kernels
 
         size = weight.shape[1]
@@ -69,7 +72,7 @@ class _FusedGRU(torch.autograd.Function):
         return hidden
 
     @staticmethod
-    def backward(ctx: Any, grad_hidden: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad_hidden: Tensor) -> tuple[Tensor | None, ...]:
         from resel.networks import _kernels
 
         weight, bounds, hidden, gates = ctx.saved_tensors

@@ -130,7 +130,7 @@ class ReplayBuffer:
             total += size
         return pieces
 
-    def state(self) -> tuple[dict[str, np.ndarray], dict[str, list[int]]]:  # type: ignore[type-arg]
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, list[int]]]:
         """The data in use, and where the episodes stand in it, for a checkpoint."""
         arrays = {
             name: np.concatenate([array[e.begin : e.begin + e.length + 1] for e in self])
@@ -146,7 +146,7 @@ class ReplayBuffer:
         }
         return arrays, index
 
-    def restore(self, arrays: dict[str, np.ndarray], index: dict[str, list[int]]) -> None:  # type: ignore[type-arg]
+    def restore(self, arrays: dict[str, np.ndarray], index: dict[str, list[int]]) -> None:
         """Take over what `state` gave, each episode at its old place."""
         episodes = [
             Piece(begin, length, bool(terminated))

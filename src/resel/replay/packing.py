@@ -7,8 +7,10 @@ padding is left at the end of the shorter rows.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,18 +38,12 @@ class PackedBatch:
         """The batch on another device."""
         if device.type == "cpu":
             return self
-        moved = (
-            t.to(device, non_blocking=True)
-            for t in (
-                self.observation,
-                self.action,
-                self.reward,
-                self.terminated,
-                self.start,
-                self.valid,
-            )
-        )
-        return PackedBatch(*moved, self.steps, self.padding)
+        moved: dict[str, Any] = {
+            name: value.to(device, non_blocking=True)
+            for name, value in vars(self).items()
+            if isinstance(value, Tensor)
+        }
+        return dataclasses.replace(self, **moved)
 
 
 def assign_rows(sizes: Sequence[int], rows: int) -> list[list[int]]:
@@ -90,7 +86,12 @@ def pack(buffer: ReplayBuffer, pieces: Sequence[Piece], rows: int = 1) -> Packed
             steps += piece.length
             at = end + 1
     return PackedBatch(
-        *(torch.from_numpy(a) for a in (observation, action, reward, terminated, start, valid)),
+        torch.from_numpy(observation),
+        torch.from_numpy(action),
+        torch.from_numpy(reward),
+        torch.from_numpy(terminated),
+        torch.from_numpy(start),
+        torch.from_numpy(valid),
         steps=steps,
         padding=start.size - steps - len(pieces),
     )

@@ -47,8 +47,9 @@ class ProgressLine:
             refresh_per_second=2,
             speed_estimate_period=120,
         )
-        fields = {"episode": "-", "evaluation": "-", "rate": "-"}
-        self._task = self._bar.add_task("train", total=total, completed=start, **fields)
+        self._task = self._bar.add_task(
+            "train", total=total, completed=start, episode="-", evaluation="-", rate="-"
+        )
         self._shown = 0.0
         self._mark = (time.monotonic(), -1)
         self._rate = "-"

@@ -33,9 +33,7 @@ class Run:
                 for _ in range(settings.num_envs)
             ]
             evaluation = Stage(
-                make_env(
-                    config.task, evaluation=True, max_episode_steps=settings.max_episode_steps
-                )
+                make_env(config.task, evaluation=True, max_episode_steps=settings.max_episode_steps)
             )
             self.directory, continues = _open_directory(config, path, resume)
             self._open.callback(self.directory.close)

@@ -30,7 +30,9 @@ def read_agent(path: Path) -> tuple[Config, Bundle]:
     try:
         return Config.from_json(bundle.documents["agent"]["config"]), bundle
     except (KeyError, TypeError, AttributeError, ConfigError) as error:
-        raise DamagedFileError(f"The agent at {os.fspath(path)} has no usable config: {error}") from error
+        raise DamagedFileError(
+            f"The agent at {os.fspath(path)} has no usable config: {error}"
+        ) from error
 
 
 def use_weights(bundle: Bundle, learner: Learner, stage: Stage) -> None:

@@ -98,8 +98,9 @@ class Trainer:
                 self._episode_return,
                 self.evaluations[-1][1] if self.evaluations else None,
             )
-            if any([callback(progress) is False for callback in callbacks]):
-                self._stop = True
+            for callback in callbacks:
+                if callback(progress) is False:
+                    self._stop = True
         return self.step >= total
 
     def _advance(self) -> None:

@@ -21,7 +21,7 @@ _LONGEST_GIF_FPS = 50  # viewers slow down gifs with shorter frames
 def check_film_path(path: Path) -> None:
     """Refuse what cannot be written before anything is played."""
     if path.suffix not in (".gif", ".mp4"):
-        raise ConfigError(f"{path.name!r} has an unknown ending: use a file name with .gif or .mp4.")
+        raise ConfigError(f"{path.name!r} has an unknown ending: write to a .gif or .mp4 file.")
     if path.suffix == ".mp4":
         try:
             import imageio_ffmpeg  # noqa: F401

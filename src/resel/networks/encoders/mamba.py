@@ -32,7 +32,9 @@ class MambaMixer(nn.Module):
         self.in_proj = nn.Linear(width, 2 * channels, bias=False)
         if conv_kernel:
             bound = conv_kernel**-0.5
-            self.conv_weight = nn.Parameter(torch.empty(channels, conv_kernel).uniform_(-bound, bound))
+            self.conv_weight = nn.Parameter(
+                torch.empty(channels, conv_kernel).uniform_(-bound, bound)
+            )
             self.conv_bias = nn.Parameter(torch.empty(channels).uniform_(-bound, bound))
         self.x_proj = nn.Linear(channels, self.rank + 2 * state_size, bias=False)
         self.dt_proj = nn.Linear(self.rank, channels)
@@ -123,7 +125,7 @@ class MambaEncoder(Encoder):
             FeedForward(width) if feed_forward else nn.Identity() for _ in range(blocks)
         )
         for mixer in self.mixers:
-            mixer.out_proj.weight.data /= blocks**0.5  # type: ignore[union-attr, operator]
+            mixer.out_proj.weight.data /= blocks**0.5  # type: ignore[union-attr]
 
     def forward(self, x: Tensor, start: Tensor) -> Tensor:
         for norm, mixer, feed_forward in zip(

@@ -93,7 +93,7 @@ class _FusedScan(torch.autograd.Function):
     """Numba kernels behind autograd; absent inputs become empty or zero arrays."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any,
         u: Tensor,
         delta: Tensor,
@@ -139,11 +139,11 @@ class _FusedScan(torch.autograd.Function):
         return y, final
 
     @staticmethod
-    def backward(ctx: Any, grad_y: Tensor, grad_final: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad_y: Tensor, grad_final: Tensor) -> tuple[Tensor | None, ...]:
         from resel.networks.scan import _cpu
 
         *inputs, saved = ctx.saved_tensors
-        u, delta, A, B, C, D, z, _start = inputs
+        u, delta, A, _B, _C, D, z, _start = inputs
         rows, length, channels = u.shape
         states = A.shape[1]
         blocks = -(-channels // _cpu._WIDTH)

@@ -15,15 +15,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from resel.networks._numba_math import FASTMATH, exp
+from resel.networks._numba_math import exp, kernel
 
 _WIDTH = 64
 _CHUNK = 16
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel
 def forward(
     u: Any,  # (R, L, D)
     delta: Any,  # (R, L, D)
@@ -95,7 +94,7 @@ def forward(
                     final[row, first + c, s] = h[s, c]
 
 
-@njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")  # type: ignore[untyped-decorator]
+@kernel
 def backward(
     u: Any,
     delta: Any,
