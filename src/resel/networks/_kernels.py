@@ -169,3 +169,42 @@ def gru_backward(
             for i in range(size):
                 carry[i] = d[i] * z[i]
             _add_product(carry, to_product, weight)
+
+
+@kernel
+def bias_elu_forward(values: Any, bias: Any, group: int, groups: int) -> None:
+    """values (G, N, H) become elu(values + bias), bias (G, H)."""
+    parts, places, width = values.shape
+    zero = values.dtype.type(0)
+    one = values.dtype.type(1)
+    for part in range(parts):
+        b = bias[part]
+        for n in range(places * group // groups, places * (group + 1) // groups):
+            v = values[part, n]
+            for i in range(width):
+                x = v[i] + b[i]
+                v[i] = x if x > zero else exp(x) - one
+
+
+@kernel
+def bias_elu_backward(
+    y: Any,
+    grad_y: Any,
+    grad_x: Any,  # out (G, N, H)
+    grad_bias: Any,  # out (groups, G, H), zero at entry
+    group: int,
+    groups: int,
+) -> None:
+    parts, places, width = y.shape
+    zero = y.dtype.type(0)
+    one = y.dtype.type(1)
+    for part in range(parts):
+        total = grad_bias[group, part]
+        for n in range(places * group // groups, places * (group + 1) // groups):
+            v = y[part, n]
+            g = grad_y[part, n]
+            d = grad_x[part, n]
+            for i in range(width):
+                d[i] = g[i] if v[i] > zero else g[i] * (v[i] + one)
+            for i in range(width):
+                total[i] += d[i]

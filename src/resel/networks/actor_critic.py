@@ -23,6 +23,7 @@ from resel.networks.heads import (
     EnsembleMLP,
     PolicyDistribution,
     SquashedGaussian,
+    hidden_layers,
     mlp,
     xavier_linear,
 )
@@ -50,10 +51,7 @@ class ContextEncoder(nn.Module):
 
     def __init__(self, inputs: int, config: NetworkConfig) -> None:
         super().__init__()
-        layers: list[nn.Module] = []
-        for i in range(config.input_layers):
-            layers += [xavier_linear(inputs if i == 0 else config.width, config.width), nn.ELU()]
-        self.before = nn.Sequential(*layers)
+        self.before = hidden_layers(inputs, config.width, config.input_layers)
         self.rnn = build_encoder(config)
         self.after = xavier_linear(config.width, config.embedding)
 

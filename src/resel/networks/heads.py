@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from resel.networks.activation import bias_elu
+
 _LOG_STD_RANGE = (-20.0, 2.0)
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
@@ -26,12 +28,26 @@ def xavier_linear(inputs: int, outputs: int) -> nn.Linear:
     return layer
 
 
+class DenseELU(nn.Module):
+    """elu(W x + b), with Xavier-uniform weights and zero bias."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.linear = xavier_linear(inputs, outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.flatten(0, -2) @ self.linear.weight.t()  # (N, outputs)
+        return bias_elu(y[None], self.linear.bias[None]).view(*x.shape[:-1], -1)
+
+
+def hidden_layers(inputs: int, width: int, layers: int) -> nn.Sequential:
+    """Fully connected layers, each followed by ELU."""
+    return nn.Sequential(*(DenseELU(width if i else inputs, width) for i in range(layers)))
+
+
 def mlp(inputs: int, width: int, layers: int, outputs: int) -> nn.Sequential:
     """Hidden layers with ELU and a linear output."""
-    parts: list[nn.Module] = []
-    for i in range(layers):
-        parts += [xavier_linear(inputs if i == 0 else width, width), nn.ELU()]
-    return nn.Sequential(*parts, xavier_linear(width, outputs))
+    return nn.Sequential(hidden_layers(inputs, width, layers), xavier_linear(width, outputs))
 
 
 class EnsembleMLP(nn.Module):
@@ -63,10 +79,11 @@ class EnsembleMLP(nn.Module):
             weights = [w.index_select(0, heads) for w in weights]
             biases = [b.index_select(0, heads) for b in biases]
         count = weights[0].shape[0]
-        y = F.linear(x, weights[0].flatten(0, 1), biases[0].flatten())  # (N, E * H)
-        h = F.elu(y).view(x.shape[0], count, -1).transpose(0, 1)  # (E, N, H)
+        y = x @ weights[0].flatten(0, 1).t()  # (N, E * H)
+        y = bias_elu(y[None], biases[0].flatten()[None])[0]
+        h = y.view(x.shape[0], count, -1).transpose(0, 1)  # (E, N, H)
         for w, b in zip(weights[1:-1], biases[1:-1], strict=True):
-            h = F.elu(torch.baddbmm(b[:, None], h, w.transpose(1, 2)))
+            h = bias_elu(torch.bmm(h, w.transpose(1, 2)), b)
         return torch.baddbmm(biases[-1][:, None], h, weights[-1].transpose(1, 2))
 
 

@@ -84,6 +84,13 @@ class Actor:
     ) -> NDArray[np.float32]:
         """Actions as stored, (rows, A) or (rows, 1) of an index: sampled, or the mode if no
         generator is given."""
+        # Looked at before the choice: the mode of a broken categorical is a valid index.
+        output = policy.log_probs if isinstance(policy, Categorical) else policy.mean + policy.log_std
+        if bool(output.isnan().any()):
+            raise DivergedError(
+                "The policy's output is not finite: training has diverged. A smaller "
+                "lr_context_encoder is the first thing to try."
+            )
         if generator is None:
             action = policy.mode()
         elif isinstance(policy, Categorical):
@@ -91,11 +98,6 @@ class Actor:
         else:
             action = policy.sample(generator)[0]
         chosen: NDArray[np.float32] = action.float().cpu().numpy()
-        if not np.isfinite(chosen).all():
-            raise DivergedError(
-                "The policy's output is not finite: training has diverged. A smaller "
-                "lr_context_encoder is the first thing to try."
-            )
         return chosen[:, None] if self._dims.discrete else chosen
 
     def remember(self, state: PolicyState, action: NDArray[np.float32]) -> PolicyState:

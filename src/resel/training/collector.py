@@ -56,8 +56,13 @@ class Collector:
         for stage in self._stages:
             # Some simulators carry their construction into the first episode only.
             stage.reset(draw_seed(self._seeds))
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin new episodes everywhere, dropping the unfinished ones."""
         self._episodes = [self._begin(stage) for stage in self._stages]
-        self._state: PolicyState = actor.initial_state(len(self._stages))
+        self._state: PolicyState = self._actor.initial_state(len(self._stages))
+        self._torn = False
 
     def _begin(self, stage: Stage) -> _Episode:
         seed = draw_seed(self._seeds)
@@ -66,8 +71,12 @@ class Collector:
     def step(self, *, random: bool) -> list[Trajectory]:
         """One step of every environment; the episodes that ended with it.
 
-        With random actions the recurrent state advances all the same.
+        With random actions the recurrent state advances all the same. After a step that raised,
+        the next one begins new episodes.
         """
+        if self._torn:
+            self.restart()
+        self._torn = True  # until every environment and its record have moved on together
         policy, state = self._actor.observe(
             np.stack([episode.observations[-1] for episode in self._episodes]),
             np.asarray([episode.last_reward for episode in self._episodes], np.float32),
@@ -89,6 +98,7 @@ class Collector:
                 self._episodes[i] = self._begin(stage)
                 ended[i] = True
         self._state = self._actor.remember(state, actions).reset(ended)
+        self._torn = False
         return finished
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -35,11 +35,13 @@ class Run:
             evaluation = Stage(
                 make_env(config.task, evaluation=True, max_episode_steps=settings.max_episode_steps)
             )
+            # Before the directory, so that what cannot start leaves nothing behind.
+            self.trainer = Trainer(config, stages, evaluation)
+            self._open.callback(self.trainer.close)
             self.directory, continues = _open_directory(config, path, resume)
             self._open.callback(self.directory.close)
             self.log = self._open.enter_context(MetricsLog(self.directory, wandb=wandb))
-            self.trainer = Trainer(config, stages, evaluation, self.log)
-            self._open.callback(self.trainer.close)
+            self.trainer.log = self.log
             self.resumed_at = self._continue() if continues else None
         except BaseException:
             self._open.close()
@@ -57,11 +59,12 @@ class Run:
         checkpoints = self.directory.checkpoints()
         for path in reversed(checkpoints):
             try:
-                bundle = read_bundle(path, "checkpoint")
+                exact = self.trainer.restore(read_bundle(path, "checkpoint"))
             except DamagedFileError as error:
                 warnings.warn(f"{error} Trying the one before.", stacklevel=2)
                 continue
-            if not self.trainer.restore(bundle):
+            self.directory.drop_checkpoints_after(self.trainer.step)
+            if not exact:
                 warnings.warn(
                     "The environment did not repeat an unfinished episode, which was dropped: "
                     "the run goes on, but not exactly as it would have.",
@@ -88,6 +91,9 @@ class Run:
             status = "completed" if done else "interrupted"
         except DivergedError:
             status = "diverged"
+            raise
+        except KeyboardInterrupt:  # a second one: what was saved last stays the place to go on from
+            status = "interrupted"
             raise
         finally:
             result = self._result(status)

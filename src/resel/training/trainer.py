@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resel.algorithm import Learner, Metrics
+from resel.algorithm import Learner
 from resel.config import Config
 from resel.errors import ConfigError, DamagedFileError, DivergedError
 from resel.networks import Dimensions
@@ -45,10 +45,10 @@ class Trainer:
         config: Config,
         stages: Sequence[Stage],
         evaluation_stage: Stage | None = None,
-        log: MetricsLog | None = None,
         learner: Learner | None = None,
     ) -> None:
-        self.config, self._stages, self._log = config, list(stages), log
+        self.config, self._stages = config, list(stages)
+        self.log: MetricsLog | None = None
         self.evaluation_stage = evaluation_stage
         observation, action = stages[0].observation, stages[0].action
         self.learner = learner or Learner(
@@ -69,7 +69,7 @@ class Trainer:
         self.success_rate: float | None = None
         self.seconds = 0.0
         self._episode_return: float | None = None
-        self._train_metrics: Metrics = {}
+        self._train_metrics: dict[str, float] = {}
         self._updates_to_log = 0
         self._log_at = 0
         self._stop = False
@@ -142,14 +142,14 @@ class Trainer:
         metrics = self.learner.update(batch, want_metrics=wanted)
         if not wanted:
             return
-        self._train_metrics |= metrics
+        self._train_metrics |= {name: float(value) for name, value in metrics.items()}
         self._updates_to_log -= 1
-        if self._updates_to_log == 0:
+        finite = all(map(math.isfinite, self._train_metrics.values()))
+        if self._updates_to_log == 0 or not finite:
             self._log_train(batch)
 
     def _log_train(self, batch: PackedBatch) -> None:
-        values: dict[str, float] = {name: float(v) for name, v in self._train_metrics.items()}
-        self._train_metrics = {}
+        values, self._train_metrics = self._train_metrics, {}
         values["padding_share"] = batch.padding / batch.start.numel()
         values["batch_steps"] = batch.steps
         values["buffer_steps"] = self.buffer.steps
@@ -208,8 +208,8 @@ class Trainer:
         return every > 0 and self.step // every > before // every
 
     def _write(self, kind: str, step: int, values: dict[str, float]) -> None:
-        if self._log is not None:
-            self._log.write(kind, step, values)
+        if self.log is not None:
+            self.log.write(kind, step, values)
 
     def close(self) -> None:
         """Release the simulators."""
@@ -240,17 +240,17 @@ class Trainer:
                 "success_rate": self.success_rate,
                 "updates_to_log": self._updates_to_log,
                 "log_at": self._log_at,
-                "train_metrics": {k: float(v) for k, v in self._train_metrics.items()},
+                "train_metrics": dict(self._train_metrics),
                 "sampling": numpy_state(self._sampling),
-                "metrics_position": self._log.position() if self._log is not None else 0,
+                "metrics_position": self.log.position() if self.log is not None else 0,
             },
             "clock": {"seconds": self.seconds},
         }
 
     def restore(self, bundle: Bundle) -> bool:
         """Continue from a checkpoint; False if an unfinished episode had to be dropped."""
-        check_tensors(bundle.tensors["weights"], self.learner.weights(), "the checkpoint")
         try:
+            check_tensors(bundle.tensors["weights"], self.learner.weights(), "the checkpoint")
             loop = bundle.documents["loop"]
             self.step = int(loop["step"])
             self.episodes = int(loop["episodes"])
@@ -259,7 +259,7 @@ class Trainer:
             self.success_rate = loop["success_rate"]
             self._updates_to_log = int(loop["updates_to_log"])
             self._log_at = int(loop["log_at"])
-            self._train_metrics = {k: torch.tensor(v) for k, v in loop["train_metrics"].items()}
+            self._train_metrics = {k: float(v) for k, v in loop["train_metrics"].items()}
             restore_numpy(self._sampling, loop["sampling"])
             self.seconds = float(bundle.documents["clock"]["seconds"])
             arrays = {name: t.numpy() for name, t in bundle.tensors["buffer"].items()}
@@ -269,8 +269,8 @@ class Trainer:
             exact = self.collector.restore(
                 bundle.tensors["collector"], bundle.documents["collector"]
             )
-            if self._log is not None:
-                self._log.truncate_to(int(loop["metrics_position"]))
+            if self.log is not None:
+                self.log.truncate_to(int(loop["metrics_position"]))
         except (KeyError, TypeError, IndexError) as error:
             raise DamagedFileError(f"The checkpoint lacks {error}: it cannot be used.") from error
         return exact
