@@ -28,7 +28,7 @@ setup: $(STAMP)  ## install everything into .venv
 
 demo: $(STAMP)  ## train a small agent and watch what it learned
 	@echo "==> Running the demo"
-	@$(BIN)/python -m resel.demo
+	@$(BIN)/python examples/demo.py
 
 check: $(STAMP)  ## formatting, lint, types and import rules
 	@echo "==> Checking the formatting"

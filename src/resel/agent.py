@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import gymnasium
 import numpy as np
+from gymnasium.wrappers import TimeLimit
 from numpy.typing import NDArray
 
 from resel.config import SIZES, Config, SizeName
@@ -24,9 +25,11 @@ from resel.training import (
     ProgressLine,
     Stage,
     Trainer,
+    check_spaces,
     evaluate,
     read_agent,
     save_agent,
+    spaces_of,
     use_weights,
 )
 
@@ -70,6 +73,7 @@ class RESeL:
         self._env = env
         stages = [self._make_stage() for _ in range(self.config.training.num_envs)]
         evaluation = None if isinstance(env, gymnasium.Env) else self._make_stage(evaluation=True)
+        _check_separate([*stages, *([evaluation] if evaluation else [])])
         self._trainer = Trainer(self.config, stages, evaluation)
         self._stage = stages[0]
         self._sampling = torch_stream(
@@ -104,17 +108,18 @@ class RESeL:
         `callback` is called with a `TrainProgress` after every step and ends the training by
         returning False. Evaluations use `eval_env`, or an environment made like the first one.
         """
-        if isinstance(total_timesteps, bool) or total_timesteps != int(total_timesteps):
-            raise ConfigError(f"learn({total_timesteps!r}): the number of steps must be whole.")
-        if total_timesteps < 1:
-            raise ConfigError(f"learn({total_timesteps}): at least one step is needed.")
+        steps = _whole("learn", total_timesteps)
         if eval_env is not None:
-            self._trainer.evaluation_stage = Stage(eval_env)
+            stage = Stage(eval_env)
+            check_spaces(stage, spaces_of(self._stage), "eval_env")
+            _check_separate([self._stage, stage])
+            self._trainer.evaluation_stage = stage
         callbacks = [] if callback is None else [callback] if callable(callback) else list(callback)
-        end = self._trainer.step + int(total_timesteps)
-        line = ProgressLine(self._trainer.step, end) if progress_bar else None
+        line = None
+        if progress_bar:
+            line = ProgressLine(self._trainer.step, self._trainer.step + steps)
         with line or nullcontext():
-            self._trainer.train(int(total_timesteps), [*callbacks, *([line] if line else [])])
+            self._trainer.train(steps, [*callbacks, *([line] if line else [])])
         return self
 
     def predict(
@@ -135,6 +140,8 @@ class RESeL:
         spec, actor = self._stage.observation, self._trainer.actor
         batched = spec.is_batch(observation)
         rows = len(observation) if batched else 1
+        if rows == 0:
+            raise BadInputError("predict got a batch without observations: give at least one.")
         encoded = (
             spec.encode_batch(observation, rows) if batched else spec.encode(observation)[None]
         )
@@ -157,10 +164,16 @@ class RESeL:
         return (np.stack(native) if batched else native[0]), state
 
     def evaluate(self, episodes: int = 10, *, seed: int | None = None) -> tuple[float, float]:
-        """Mean and deviation of the return of the deterministic policy, in a fresh environment."""
+        """Mean and deviation of the return of the deterministic policy.
+
+        An agent made from one environment alone plays in that, which ends its unfinished episode.
+        """
         rng = np.random.default_rng(self.config.training.seed if seed is None else seed)
-        stage = self._trainer.evaluation_stage or self._stage
-        result = evaluate(self._trainer.actor, stage, [draw_seed(rng) for _ in range(episodes)])
+        seeds = [draw_seed(rng) for _ in range(_whole("evaluate", episodes))]
+        stage = self._trainer.evaluation_stage
+        result = evaluate(self._trainer.actor, stage or self._stage, seeds)
+        if stage is None:
+            self._trainer.collector.restart()
         return result.return_mean, result.return_std
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -168,7 +181,13 @@ class RESeL:
         save_agent(path, self._trainer.learner, self._stage)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], env: str | Env | EnvFactory | None = None) -> RESeL:
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        env: str | Env | EnvFactory | None = None,
+        *,
+        device: str = "auto",
+    ) -> RESeL:
         """Read an agent back; `env` is needed where it was not trained on a named task."""
         config, bundle = read_agent(path)
         if env is None and not config.task:
@@ -176,6 +195,9 @@ class RESeL:
                 f"The agent at {os.fspath(path)} was trained on an environment without a name: "
                 "pass it as RESeL.load(path, env=...)."
             )
+        config = config.replace(device=device)  # the machine may be another one
+        if isinstance(env, gymnasium.Env):
+            config = config.replace(num_envs=1)
         agent = cls(config.task if env is None else env, config=config)
         use_weights(bundle, agent._trainer.learner, agent._stage)
         return agent
@@ -185,8 +207,8 @@ class RESeL:
         self._trainer.close()
 
     def _make_stage(self, evaluation: bool = False) -> Stage:
+        limit = self.config.training.max_episode_steps
         if isinstance(self._env, str):
-            limit = self.config.training.max_episode_steps
             return Stage(make_env(self._env, evaluation=evaluation, max_episode_steps=limit))
         if isinstance(self._env, gymnasium.Env):
             if self.config.training.num_envs > 1:
@@ -194,7 +216,7 @@ class RESeL:
                     f"num_envs={self.config.training.num_envs} needs more than one environment: "
                     "give a function that makes one instead of the environment itself."
                 )
-            return Stage(self._env)
+            return Stage(_limited(self._env, limit))
         if not callable(self._env):
             raise ConfigError(
                 f"env={self._env!r} is neither a name, nor an environment, nor a function that "
@@ -203,7 +225,7 @@ class RESeL:
         made = self._env()
         if not isinstance(made, gymnasium.Env):
             raise ConfigError(f"The function given as env returned {made!r}, not an environment.")
-        return Stage(made)
+        return Stage(_limited(made, limit))
 
     def _last_reward(self, reward: Any, starts: NDArray[np.bool_]) -> NDArray[np.float32]:
         if reward is None:
@@ -219,6 +241,27 @@ class RESeL:
                 f"reward={reward!r} must be {len(starts)} finite number(s), one per observation."
             )
         return np.where(starts, np.float32(0), given)
+
+
+def _whole(verb: str, count: Any) -> int:
+    good = isinstance(count, int | float | np.number) and not isinstance(count, bool)
+    if not good or not float(count).is_integer():
+        raise ConfigError(f"{verb}({count!r}): a whole number is needed.")
+    if count < 1:
+        raise ConfigError(f"{verb}({count}): it must be at least 1.")
+    return int(count)
+
+
+def _limited(env: Env, limit: int | None) -> Env:
+    return env if limit is None else TimeLimit(env, limit)
+
+
+def _check_separate(stages: Sequence[Stage]) -> None:
+    if len({id(stage.env.unwrapped) for stage in stages}) < len(stages):
+        raise ConfigError(
+            "Two environments asked for are one and the same object, and each would disturb the "
+            "episodes of the other: make a new one each time."
+        )
 
 
 def _row_flags(episode_start: Any, rows: int) -> NDArray[np.bool_]:

@@ -45,11 +45,16 @@ _SIZE_TEXT = "; ".join(
 )
 
 
+_RunPath = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+# Plain flags, `--json` and `--csv PATH`: only the settings of `train` need a way back to a default.
+_PLAIN = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
+
+
 @dataclass(frozen=True)
 class TrainArguments:
-    """Train an agent. Settings come from the task's preset, then --size, then single flags."""
+    """Train an agent. Settings: the task's preset, then --size, then single flags."""
 
-    task: tyro.conf.Positional[str]
+    task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")]
     """A task of ours (see `resel tasks`), any Gymnasium id, or module:Id-v0."""
     network: NetworkConfig
     algorithm: AlgorithmConfig
@@ -69,9 +74,10 @@ class TrainArguments:
 class EvalArguments:
     """Measure a trained agent: deterministic actions, fixed seeds."""
 
-    run: tyro.conf.Positional[Path]
+    run: _RunPath
     """A run directory, or the directory of a saved agent."""
     episodes: Count = 20
+    """How many to play."""
     seed: Count = 1
     """Chooses the episodes."""
     agent: Literal["last", "best"] = "last"
@@ -84,11 +90,12 @@ class EvalArguments:
 class WatchArguments:
     """Write a film of a trained agent."""
 
-    run: tyro.conf.Positional[Path]
+    run: _RunPath
     """A run directory, or the directory of a saved agent."""
     out: Path
     """File to write: .gif or .mp4."""
     episodes: Count = 1
+    """How many to play."""
     seed: Count = 1
     """Chooses the episodes."""
     agent: Literal["last", "best"] = "last"
@@ -99,7 +106,7 @@ class WatchArguments:
 class PlotArguments:
     """Draw the learning curves of one or more runs."""
 
-    runs: tyro.conf.Positional[tuple[Path, ...]]
+    runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN [RUN ...]")]
     """Run directories."""
     out: Path = Path("curve.png")
     """Picture to write (.png, .svg or .pdf)."""
@@ -149,7 +156,7 @@ def train(argv: Sequence[str]) -> int:
 
 
 def evaluate_run(argv: Sequence[str]) -> int:
-    arguments = tyro.cli(EvalArguments, args=argv, prog="resel eval")
+    arguments = tyro.cli(EvalArguments, args=argv, prog="resel eval", config=_PLAIN)
     agent = _load(arguments.run, arguments.agent)
     stage = _evaluation_stage(agent.config)
     seeds = evaluation_seeds(arguments.seed, _positive("episodes", arguments.episodes))
@@ -174,7 +181,7 @@ def evaluate_run(argv: Sequence[str]) -> int:
 
 
 def watch(argv: Sequence[str]) -> int:
-    arguments = tyro.cli(WatchArguments, args=argv, prog="resel watch")
+    arguments = tyro.cli(WatchArguments, args=argv, prog="resel watch", config=_PLAIN)
     check_film_path(arguments.out)
     agent = _load(arguments.run, arguments.agent)
     stage = _evaluation_stage(agent.config, render_mode="rgb_array")
@@ -185,7 +192,7 @@ def watch(argv: Sequence[str]) -> int:
 
 
 def plot(argv: Sequence[str]) -> int:
-    arguments = tyro.cli(PlotArguments, args=argv, prog="resel plot")
+    arguments = tyro.cli(PlotArguments, args=argv, prog="resel plot", config=_PLAIN)
     if not arguments.runs:
         raise ConfigError("resel plot needs at least one run directory.")
     if arguments.out.suffix not in (".png", ".svg", ".pdf"):
@@ -199,7 +206,7 @@ def plot(argv: Sequence[str]) -> int:
 
 
 def tasks(argv: Sequence[str]) -> int:
-    arguments = tyro.cli(TasksArguments, args=argv, prog="resel tasks")
+    arguments = tyro.cli(TasksArguments, args=argv, prog="resel tasks", config=_PLAIN)
     if arguments.show is not None:
         return _show_task(arguments.show, arguments.preset)
     if arguments.json:
@@ -243,10 +250,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"resel {resel.__version__}")
         return 0
     verb, rest = arguments[0], arguments[1:]
-    if verb not in _VERBS:
-        _err.print(f"There is no verb {verb!r}: use one of {', '.join(_VERBS)}.")
-        return 2
     try:
+        if verb not in _VERBS:
+            raise ConfigError(f"There is no verb {verb!r}: use one of {', '.join(_VERBS)}.")
         with _plain_warnings():
             return _VERBS[verb][0](rest)
     except ReselError as error:
@@ -287,7 +293,7 @@ def _introduce(run: Run, threads: int) -> None:
     settings, learner = run.config.training, run.trainer.learner
     _out.print(
         f"[bold]{run.config.task}[/bold] with {run.config.network.encoder}, seed {settings.seed}, "
-        f"{settings.steps:,} steps on {learner.device} ({threads} threads)"
+        f"{settings.steps:,} steps on {learner.device} (threads: {threads})"
     )
     table = Table("network", "group", "parameters", "learning rate", box=None)
     for group in describe_groups(learner):

@@ -172,38 +172,49 @@ def gru_backward(
 
 
 @kernel
-def bias_elu_forward(values: Any, bias: Any, group: int, groups: int) -> None:
-    """values (G, N, H) become elu(values + bias), bias (G, H)."""
-    parts, places, width = values.shape
-    zero = values.dtype.type(0)
-    one = values.dtype.type(1)
-    for part in range(parts):
-        b = bias[part]
-        for n in range(places * group // groups, places * (group + 1) // groups):
-            v = values[part, n]
+def bias_elu_forward(
+    x: Any,  # (G, N, H), or (N, G, H) if swapped
+    bias: Any,  # (G, H)
+    y: Any,  # out, laid out as x
+    swapped: bool,
+    group: int,
+    groups: int,
+) -> None:
+    parts, width = bias.shape
+    places = x.shape[0] if swapped else x.shape[1]
+    zero = x.dtype.type(0)
+    one = x.dtype.type(1)
+    for n in range(places * group // groups, places * (group + 1) // groups):
+        for part in range(parts):
+            b = bias[part]
+            v = x[n, part] if swapped else x[part, n]
+            w = y[n, part] if swapped else y[part, n]
             for i in range(width):
-                x = v[i] + b[i]
-                v[i] = x if x > zero else exp(x) - one
+                a = v[i] + b[i]
+                w[i] = a if a > zero else exp(a) - one
 
 
 @kernel
 def bias_elu_backward(
-    y: Any,
-    grad_y: Any,
-    grad_x: Any,  # out (G, N, H)
+    y: Any,  # (G, N, H), or (N, G, H) if swapped
+    grad_y: Any,  # (G, N, H), or (N, G, H) if grad_swapped
+    grad_x: Any,  # out, laid out as y
     grad_bias: Any,  # out (groups, G, H), zero at entry
+    swapped: bool,
+    grad_swapped: bool,
     group: int,
     groups: int,
 ) -> None:
-    parts, places, width = y.shape
+    parts, width = grad_bias.shape[1:]
+    places = y.shape[0] if swapped else y.shape[1]
     zero = y.dtype.type(0)
     one = y.dtype.type(1)
-    for part in range(parts):
-        total = grad_bias[group, part]
-        for n in range(places * group // groups, places * (group + 1) // groups):
-            v = y[part, n]
-            g = grad_y[part, n]
-            d = grad_x[part, n]
+    for n in range(places * group // groups, places * (group + 1) // groups):
+        for part in range(parts):
+            total = grad_bias[group, part]
+            v = y[n, part] if swapped else y[part, n]
+            g = grad_y[n, part] if grad_swapped else grad_y[part, n]
+            d = grad_x[n, part] if swapped else grad_x[part, n]
             for i in range(width):
                 d[i] = g[i] if v[i] > zero else g[i] * (v[i] + one)
             for i in range(width):

@@ -80,8 +80,7 @@ class EnsembleMLP(nn.Module):
             biases = [b.index_select(0, heads) for b in biases]
         count = weights[0].shape[0]
         y = x @ weights[0].flatten(0, 1).t()  # (N, E * H)
-        y = bias_elu(y[None], biases[0].flatten()[None])[0]
-        h = y.view(x.shape[0], count, -1).transpose(0, 1)  # (E, N, H)
+        h = bias_elu(y.view(x.shape[0], count, -1).transpose(0, 1), biases[0])  # (E, N, H)
         for w, b in zip(weights[1:-1], biases[1:-1], strict=True):
             h = bias_elu(torch.bmm(h, w.transpose(1, 2)), b)
         return torch.baddbmm(biases[-1][:, None], h, weights[-1].transpose(1, 2))

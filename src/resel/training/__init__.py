@@ -6,7 +6,7 @@ from resel.training.environment import Env, EnvFactory, Stage
 from resel.training.evaluation import Evaluation, evaluate, evaluation_seeds
 from resel.training.progress import Callback, ProgressLine, TrainProgress, describe_groups
 from resel.training.run import Resume, Run
-from resel.training.saving import read_agent, save_agent, use_weights
+from resel.training.saving import check_spaces, read_agent, save_agent, spaces_of, use_weights
 from resel.training.trainer import Trainer, choose_device
 
 __all__ = [
@@ -23,11 +23,13 @@ __all__ = [
     "Stage",
     "TrainProgress",
     "Trainer",
+    "check_spaces",
     "choose_device",
     "describe_groups",
     "evaluate",
     "evaluation_seeds",
     "read_agent",
     "save_agent",
+    "spaces_of",
     "use_weights",
 ]

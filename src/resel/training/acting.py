@@ -85,7 +85,9 @@ class Actor:
         """Actions as stored, (rows, A) or (rows, 1) of an index: sampled, or the mode if no
         generator is given."""
         # Looked at before the choice: the mode of a broken categorical is a valid index.
-        output = policy.log_probs if isinstance(policy, Categorical) else policy.mean + policy.log_std
+        output = (
+            policy.log_probs if isinstance(policy, Categorical) else policy.mean + policy.log_std
+        )
         if bool(output.isnan().any()):
             raise DivergedError(
                 "The policy's output is not finite: training has diverged. A smaller "

@@ -7,7 +7,7 @@ from typing import Any
 
 from resel.algorithm import Learner
 from resel.config import Config
-from resel.errors import ConfigError, DamagedFileError
+from resel.errors import ConfigError, DamagedFileError, UnsupportedSpaceError
 from resel.runs import Bundle, check_tensors, read_bundle, write_bundle
 from resel.training.environment import Stage
 
@@ -20,7 +20,7 @@ def save_agent(path: Path, learner: Learner, stage: Stage) -> None:
         path,
         "agent",
         {"weights": learner.weights()},
-        {"agent": {"config": learner.config.to_json(), "spaces": _spaces(stage)}},
+        {"agent": {"config": learner.config.to_json(), "spaces": spaces_of(stage)}},
     )
 
 
@@ -37,16 +37,22 @@ def read_agent(path: Path) -> tuple[Config, Bundle]:
 
 def use_weights(bundle: Bundle, learner: Learner, stage: Stage) -> None:
     """Put a saved agent's weights into a learner built for the same config and spaces."""
-    saved = bundle.documents["agent"].get("spaces")
-    if saved != _spaces(stage):
-        raise DamagedFileError(
-            f"The agent was trained on spaces {saved}, the environment given has {_spaces(stage)}: "
-            "load it with the environment it was trained on."
-        )
+    check_spaces(stage, bundle.documents["agent"].get("spaces"), "env")
     weights = bundle.tensors.get("weights", {})
     check_tensors(weights, learner.weights(), "the agent")
     learner.load_weights(weights)
 
 
-def _spaces(stage: Stage) -> dict[str, Any]:
+def check_spaces(stage: Stage, wanted: Any, name: str) -> None:
+    """Refuse an environment other than an agent with the spaces `wanted` can act in."""
+    found = spaces_of(stage)
+    if found != wanted:
+        raise UnsupportedSpaceError(
+            f"The agent was trained on spaces {wanted}, but {name} has {found}: use an environment "
+            "with the same spaces."
+        )
+
+
+def spaces_of(stage: Stage) -> dict[str, Any]:
+    """The spaces of an environment as JSON data."""
     return {"observation": stage.observation.to_json(), "action": stage.action.to_json()}

@@ -1,0 +1,45 @@
+"""Train on any Gymnasium environment, save the agent, load it and act with it.
+
+Run with: python examples/any_environment.py
+"""
+
+import gymnasium
+
+from resel import RESeL
+
+
+def make_env() -> gymnasium.Env:
+    """Acrobot that does not see its velocities: put your own environment here."""
+    env = gymnasium.make("Acrobot-v1")
+    keep = [0, 1, 2, 3]
+    return gymnasium.wrappers.TransformObservation(
+        env,
+        lambda observation: observation[keep],
+        gymnasium.spaces.Box(-1.0, 1.0, (len(keep),)),
+    )
+
+
+if __name__ == "__main__":
+    agent = RESeL(
+        make_env,
+        seed=1,
+        encoder="gru",
+        size="tiny",
+        lr_context_encoder=3e-4,
+        lr_policy=1e-3,
+        warmup_steps=1000,
+        reward_scale=0.1,
+    )
+    agent.learn(3_000, progress_bar=True)
+    agent.save("acrobot-agent")
+
+    agent = RESeL.load("acrobot-agent", env=make_env)
+    env = make_env()
+    observation, _ = env.reset(seed=7)
+    state, done, total = None, False, 0.0
+    while not done:
+        action, state = agent.predict(observation, state)  # state is all the memory there is
+        observation, reward, terminated, truncated, _ = env.step(action)
+        total += float(reward)
+        done = terminated or truncated
+    print(f"return of one episode: {total:.0f}")

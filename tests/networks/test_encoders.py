@@ -1,0 +1,239 @@
+"""The contract of every encoder: packed, alone and step by step are the same function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from resel.config import NetworkConfig
+from resel.networks import Encoder, build_encoder
+
+WIDTH = 6
+KINDS: dict[str, dict[str, object]] = {
+    "mamba": {"encoder": "mamba", "conv_kernel": 4},
+    "mamba-long-conv": {"encoder": "mamba", "conv_kernel": 8},
+    "mamba-one-tap": {"encoder": "mamba", "conv_kernel": 1},
+    "mamba-2": {"encoder": "mamba", "conv_kernel": 3, "blocks": 2},
+    "mamba-no-conv": {"encoder": "mamba", "conv_kernel": 0},
+    "mamba-no-feed-forward": {"encoder": "mamba", "conv_kernel": 4, "feed_forward": False},
+    "mamba-2-bare": {"encoder": "mamba", "conv_kernel": 0, "feed_forward": False, "blocks": 2},
+    "gru": {"encoder": "gru"},
+    "gru-2": {"encoder": "gru", "blocks": 2},
+    "lstm": {"encoder": "lstm"},
+    "lstm-2": {"encoder": "lstm", "blocks": 2},
+    "mlp": {"encoder": "mlp"},
+    "mlp-2": {"encoder": "mlp", "blocks": 2},
+}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def make_encoder(kind: str, dtype: torch.dtype = torch.float64, seed: int = 0) -> Encoder:
+    torch.manual_seed(seed)
+    config = NetworkConfig(width=WIDTH, state_size=3, **KINDS[kind])  # type: ignore[arg-type]
+    encoder = build_encoder(config).to(dtype)
+    with torch.no_grad():  # zero biases and unit scales would hide that they are not used
+        for parameter in encoder.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+    return encoder
+
+
+def alone(encoder: Encoder, x: Tensor) -> Tensor:
+    """One trajectory (length, width) by itself."""
+    start = torch.zeros(1, len(x), dtype=torch.bool)
+    start[0, 0] = True
+    return encoder(x[None], start)[0]
+
+
+@dataclass
+class Tape:
+    """Trajectories laid out on rows, with padding at the ends."""
+
+    x: Tensor
+    start: Tensor
+    spots: list[tuple[int, slice]]
+    """Row and places of each trajectory."""
+
+
+def lay_out(trajectories: list[Tensor], rows: int, mark_first: bool = True) -> Tape:
+    where: list[list[int]] = [list(range(row, len(trajectories), rows)) for row in range(rows)]
+    where = [row for row in where if row]
+    length = max(sum(len(trajectories[i]) for i in row) for row in where)
+    x = torch.randn(len(where), length, WIDTH, dtype=trajectories[0].dtype)  # padding is noise
+    start = torch.ones(len(where), length, dtype=torch.bool)
+    spots: list[tuple[int, slice]] = [(0, slice(0))] * len(trajectories)
+    for r, row in enumerate(where):
+        at = 0
+        for i in row:
+            end = at + len(trajectories[i])
+            x[r, at:end] = trajectories[i]
+            start[r, at + 1 : end] = False
+            spots[i] = (r, slice(at, end))
+            at = end
+    if not mark_first:
+        start[:, 0] = False
+    return Tape(x, start, spots)
+
+
+def random_trajectories(lengths: list[int], seed: int, dtype: torch.dtype) -> list[Tensor]:
+    rng = torch.Generator().manual_seed(seed)
+    return [torch.randn(n, WIDTH, generator=rng, dtype=torch.float64).to(dtype) for n in lengths]
+
+
+@every_kind
+@settings(max_examples=8, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 21), min_size=1, max_size=6),
+    rows=st.integers(1, 3),
+    mark_first=st.booleans(),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+    seed=st.integers(0, 10**6),
+)
+def test_packed_equals_separate(
+    kind: str, lengths: list[int], rows: int, mark_first: bool, dtype: torch.dtype, seed: int
+) -> None:
+    encoder = make_encoder(kind, dtype, seed)
+    parameters = dict(encoder.named_parameters())
+    trajectories = random_trajectories(lengths, seed, dtype)
+    weightings = random_trajectories(lengths, seed + 1, dtype)
+
+    leaves = [t.clone().requires_grad_() for t in trajectories]
+    separate = [alone(encoder, leaf) for leaf in leaves]
+    loss = sum((w * y).sum() for w, y in zip(weightings, separate, strict=True))
+    expected = torch.autograd.grad(loss, [*leaves, *parameters.values()])
+
+    tape = lay_out(trajectories, rows, mark_first)
+    x = tape.x.requires_grad_()
+    y = encoder(x, tape.start)
+    packed = [y[row, places] for row, places in tape.spots]
+    loss = sum((w * y).sum() for w, y in zip(weightings, packed, strict=True))
+    grad_x, *found = torch.autograd.grad(loss, [x, *parameters.values()])
+
+    close = 1e-10 if dtype == torch.float64 else 2e-4
+    for ours, theirs in zip(packed, separate, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=close, atol=close)
+    untouched = torch.ones(grad_x.shape[:2], dtype=torch.bool)
+    for (row, places), wanted in zip(tape.spots, expected, strict=False):
+        torch.testing.assert_close(grad_x[row, places], wanted, rtol=close, atol=close)
+        untouched[row, places] = False
+    assert torch.all(grad_x[untouched] == 0)  # padding
+    for name, ours, theirs in zip(parameters, found, expected[len(leaves) :], strict=True):
+        size = max(1.0, float(theirs.abs().max()))
+        torch.testing.assert_close(
+            ours, theirs, rtol=close, atol=close * size, msg=lambda m, n=name: f"{n}: {m}"
+        )
+
+
+@every_kind
+@pytest.mark.parametrize("length", [1, 2, 20])
+def test_steps_equal_forward(kind: str, length: int) -> None:
+    encoder = make_encoder(kind)
+    x = torch.stack(random_trajectories([length] * 3, 0, torch.float64))  # (rows, length, width)
+    start = torch.zeros(3, length, dtype=torch.bool)
+    state = encoder.initial_state(3)
+    outputs = []
+    for t in range(length):
+        y, state = encoder.step(x[:, t], state)
+        outputs.append(y)
+    torch.testing.assert_close(torch.stack(outputs, 1), encoder(x, start), rtol=1e-11, atol=1e-12)
+
+
+@every_kind
+def test_a_step_treats_its_rows_alone(kind: str) -> None:
+    encoder = make_encoder(kind)
+    x = torch.stack(random_trajectories([7] * 4, 0, torch.float64))
+    together = encoder.initial_state(4)
+    separate = [encoder.initial_state(1) for _ in range(4)]
+    for t in range(7):
+        y, together = encoder.step(x[:, t], together)
+        for row in range(4):
+            own, separate[row] = encoder.step(x[row : row + 1, t], separate[row])
+            torch.testing.assert_close(y[row : row + 1], own, rtol=1e-12, atol=1e-13)
+            for all_rows, one_row in zip(together, separate[row], strict=True):
+                torch.testing.assert_close(all_rows[row : row + 1], one_row, rtol=1e-12, atol=1e-13)
+
+
+@every_kind
+def test_zeroing_a_row_of_the_state_restarts_only_that_row(kind: str) -> None:
+    encoder = make_encoder(kind)
+    x = torch.stack(random_trajectories([6, 6], 0, torch.float64))
+    state = encoder.initial_state(2)
+    for t in range(3):
+        _, state = encoder.step(x[:, t], state)
+    for part in state:
+        part.data[0] = 0
+    y, _ = encoder.step(x[:, 3], state)
+    torch.testing.assert_close(y[0], alone(encoder, x[0, 3:4])[0])
+    torch.testing.assert_close(y[1], alone(encoder, x[1, :4])[3])
+
+
+@every_kind
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_trajectories_do_not_touch_each_other(kind: str, dtype: torch.dtype) -> None:
+    """Exactly: not one bit of the others changes, and not one gradient flows."""
+    encoder = make_encoder(kind, dtype)
+    tape = lay_out(random_trajectories([5, 1, 20, 3, 17, 2], 0, dtype), 2)
+    with torch.no_grad():
+        before = encoder(tape.x, tape.start)
+    for row, places in tape.spots:
+        others = torch.ones(tape.start.shape, dtype=torch.bool)
+        others[row, places] = False
+        changed = tape.x.clone()
+        changed[row, places] = 3 * torch.randn_like(changed[row, places])
+        with torch.no_grad():
+            after = encoder(changed, tape.start)
+        assert torch.equal(after[others], before[others])
+        assert not torch.equal(after[row, places], before[row, places])
+        x = tape.x.clone().requires_grad_()
+        (grad,) = torch.autograd.grad(encoder(x, tape.start)[others].square().sum(), x)
+        assert torch.all(grad[row, places] == 0)
+        assert torch.any(grad[others] != 0)
+
+
+@every_kind
+def test_only_the_past_counts(kind: str) -> None:
+    encoder = make_encoder(kind)
+    (x,) = random_trajectories([12], 0, torch.float64)
+    changed = x.clone()
+    changed[7:] += 1
+    before, after = alone(encoder, x), alone(encoder, changed)
+    torch.testing.assert_close(before[:7], after[:7], rtol=1e-12, atol=1e-13)
+    assert not torch.allclose(before[7:], after[7:])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.startswith("mlp")])
+def test_the_first_input_is_remembered(kind: str) -> None:
+    encoder = make_encoder(kind)
+    (x,) = random_trajectories([12], 0, torch.float64)
+    x.requires_grad_()
+    (grad,) = torch.autograd.grad(alone(encoder, x)[11].square().sum(), x)
+    assert grad[0].abs().max() > 0
+
+
+@pytest.mark.parametrize("kind", ["mlp", "mlp-2"])
+def test_the_mlp_remembers_nothing(kind: str) -> None:
+    encoder = make_encoder(kind)
+    (x,) = random_trajectories([12], 0, torch.float64)
+    torch.testing.assert_close(alone(encoder, x)[11:], alone(encoder, x[11:]))
+    assert encoder.initial_state(3) == ()
+
+
+@every_kind
+def test_the_initial_state_is_zero_and_of_the_weights_kind(kind: str) -> None:
+    encoder = make_encoder(kind, torch.float32)
+    state = encoder.initial_state(5)
+    assert all(part.shape[0] == 5 and part.dtype == torch.float32 for part in state)
+    assert all(torch.all(part == 0) for part in state)
+    y, after = encoder.step(torch.randn(5, WIDTH), state)
+    assert y.shape == (5, WIDTH)
+    assert [part.shape for part in after] == [part.shape for part in state]
+    assert all(torch.all(part == 0) for part in state)  # the old state is left as it was
+
+
+@every_kind
+def test_one_tape_suits_a_cpu(kind: str) -> None:
+    assert make_encoder(kind).suitable_rows([3, 900, 20]) == 1

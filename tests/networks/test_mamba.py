@@ -1,0 +1,185 @@
+"""The Mamba block against plain arithmetic, and the numbers of the paper's block."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from resel.config import NetworkConfig
+from resel.networks import build_encoder
+from resel.networks.actor_critic import ContextEncoder
+from resel.networks.encoders.mamba import MambaEncoder, MambaMixer
+
+Array = NDArray[np.float64]
+EPS = 1e-8
+
+
+def silu(x: Array) -> Array:
+    return x / (1 + np.exp(-x))
+
+
+def gelu(x: Array) -> Array:
+    return np.vectorize(lambda v: 0.5 * v * (1 + math.erf(v / math.sqrt(2))))(x)
+
+
+def plain_block(x: Array, weights: dict[str, Array], block: int) -> Array:
+    """One block on one trajectory (length, width), written from its description."""
+
+    def w(name: str) -> Array:
+        return weights[f"mixers.{block}.{name}"]
+
+    normed = x / np.sqrt((x**2).mean(-1, keepdims=True) + EPS) * weights[f"norms.{block}.weight"]
+    projected = normed @ w("in_proj.weight").T
+    channels = projected.shape[1] // 2
+    u, gate = projected[:, :channels], projected[:, channels:]
+    if f"mixers.{block}.conv_weight" in weights:
+        kernel, filtered = w("conv_weight"), np.zeros_like(u)
+        for t in range(len(u)):
+            filtered[t] = w("conv_bias")
+            for lag in range(kernel.shape[1]):
+                if lag <= t:
+                    filtered[t] += kernel[:, lag] * u[t - lag]
+        u = filtered
+    u = silu(u)
+    A = -np.exp(w("A_log"))  # (channels, states)
+    states = A.shape[1]
+    selected = u @ w("x_proj.weight").T
+    rank = selected.shape[1] - 2 * states
+    B, C = selected[:, rank : rank + states], selected[:, rank + states :]
+    delta = np.log1p(np.exp(selected[:, :rank] @ w("dt_proj.weight").T + w("dt_proj.bias")))
+    h = np.zeros((channels, states))
+    mixed = np.zeros_like(u)
+    for t in range(len(u)):
+        for c in range(channels):
+            h[c] = np.exp(delta[t, c] * A[c]) * h[c] + delta[t, c] * B[t] * u[t, c]
+            mixed[t, c] = h[c] @ C[t] + w("D")[c] * u[t, c]
+    x = x + (mixed * silu(gate)) @ w("out_proj.weight").T
+    if f"feed_forwards.{block}.up.weight" not in weights:
+        return x
+
+    def f(name: str) -> Array:
+        return weights[f"feed_forwards.{block}.{name}"]
+
+    hidden = gelu(x @ f("up.weight").T + f("up.bias"))
+    x = x + hidden @ f("down.weight").T + f("down.bias")
+    centred = x - x.mean(-1, keepdims=True)
+    scaled = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + EPS)
+    return scaled * f("norm.weight") + f("norm.bias")
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize("taps", [0, 1, 4])
+@pytest.mark.parametrize("feed_forward", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 1e-4])  # at the small one the norms' eps counts
+def test_equals_plain_arithmetic(blocks: int, taps: int, feed_forward: bool, scale: float) -> None:
+    torch.manual_seed(0)
+    encoder = MambaEncoder(
+        20, blocks, expansion=2, state_size=3, conv_kernel=taps, feed_forward=feed_forward
+    ).double()
+    with torch.no_grad():
+        for parameter in encoder.parameters():
+            parameter += 0.2 * torch.randn_like(parameter)
+    x = scale * torch.randn(1, 9, 20, dtype=torch.float64)
+    weights: dict[str, Any] = {k: v.numpy() for k, v in encoder.state_dict().items()}
+    expected = x[0].numpy()
+    for block in range(blocks):
+        expected = plain_block(expected, weights, block)
+    with torch.no_grad():
+        y = encoder(x, torch.zeros(1, 9, dtype=torch.bool))
+    np.testing.assert_allclose(y[0].numpy(), expected, rtol=1e-9, atol=1e-11 * scale)
+
+
+def count(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def test_sizes_of_the_paper() -> None:
+    config = NetworkConfig()
+    assert count(build_encoder(config)) == 645_888
+    assert count(ContextEncoder(3 * config.embedding, config)) == 777_344
+
+
+def test_hidden_state_of_the_paper() -> None:
+    """The released code keeps the newest convolution input too: 512 x 8 + 512 x 64 = 36,864.
+
+    That input is read anew at each step, so 7 of the 8 are all that needs to be remembered.
+    """
+    past, h = build_encoder(NetworkConfig()).initial_state(1)
+    assert past.shape == (1, 7, 512) and h.shape == (1, 512, 64)
+    assert past.numel() + h.numel() == 36_352 == 36_864 - 512
+
+
+@pytest.fixture(scope="module")
+def paper_block() -> MambaEncoder:
+    torch.manual_seed(0)
+    encoder = build_encoder(NetworkConfig())
+    assert isinstance(encoder, MambaEncoder)
+    return encoder
+
+
+@pytest.fixture
+def mixer(paper_block: MambaEncoder) -> MambaMixer:
+    mixer = paper_block.mixers[0]
+    assert isinstance(mixer, MambaMixer)
+    return mixer
+
+
+def test_shapes_of_the_paper(mixer: MambaMixer) -> None:
+    assert {name: tuple(p.shape) for name, p in mixer.named_parameters()} == {
+        "conv_weight": (512, 8),
+        "conv_bias": (512,),
+        "A_log": (512, 64),
+        "D": (512,),
+        "in_proj.weight": (1024, 256),
+        "x_proj.weight": (16 + 2 * 64, 512),
+        "dt_proj.weight": (512, 16),
+        "dt_proj.bias": (512,),
+        "out_proj.weight": (256, 512),
+    }
+
+
+def test_state_matrix_begins_as_minus_one_to_minus_n(mixer: MambaMixer) -> None:
+    A = -torch.exp(mixer.A_log.detach())
+    torch.testing.assert_close(A, -torch.arange(1.0, 65).expand(512, 64))
+    assert torch.all(mixer.D == 1)
+
+
+def test_step_sizes_begin_log_uniform(mixer: MambaMixer) -> None:
+    delta = torch.nn.functional.softplus(mixer.dt_proj.bias.detach())
+    assert delta.min() >= 1e-3 * (1 - 1e-4) and delta.max() <= 0.1 * (1 + 1e-4)
+    place = (delta.log10() + 3) / 2  # uniform in [0, 1]
+    quarters = torch.histc(place, 4, 0, 1)
+    assert quarters.min() > 90  # 128 expected, deviation 10
+    bound = 16**-0.5
+    assert mixer.dt_proj.weight.abs().max() <= bound
+    assert mixer.dt_proj.weight.abs().max() > 0.99 * bound
+
+
+def test_output_projection_shrinks_with_depth() -> None:
+    for blocks in (1, 4):
+        torch.manual_seed(0)
+        encoder = build_encoder(NetworkConfig(blocks=blocks))
+        assert isinstance(encoder, MambaEncoder)
+        bound = 512**-0.5 / blocks**0.5  # Kaiming-uniform with a = sqrt(5) is U(± fan_in^-0.5)
+        for mixer in encoder.mixers:
+            assert isinstance(mixer, MambaMixer)
+            largest = float(mixer.out_proj.weight.abs().max())
+            assert 0.99 * bound < largest <= bound * (1 + 1e-6)
+
+
+def test_feed_forward_biases_begin_at_zero(paper_block: MambaEncoder) -> None:
+    weights = dict(paper_block.feed_forwards[0].named_parameters())
+    assert torch.all(weights["up.bias"] == 0) and torch.all(weights["down.bias"] == 0)
+    assert torch.all(weights["norm.weight"] == 1) and torch.all(weights["norm.bias"] == 0)
+    assert weights["up.weight"].shape == weights["down.weight"].shape == (256, 256)
+
+
+def test_without_convolution_it_has_no_weights() -> None:
+    names = {name for name, _ in build_encoder(NetworkConfig(conv_kernel=0)).named_parameters()}
+    assert not any("conv" in name for name in names)
