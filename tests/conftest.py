@@ -9,7 +9,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-import torch
 from gymnasium import spaces
 
 from resel.config import Config
@@ -154,12 +153,3 @@ def everything() -> Callable[[Trainer], dict[str, Any]]:
         return found | documents
 
     return collect
-
-
-@pytest.fixture(autouse=True)
-def _no_leaks() -> Any:
-    """No test may leave the process with other global settings than it found."""
-    threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
-    yield
-    torch.set_num_threads(threads)
-    assert torch.get_default_dtype() == dtype

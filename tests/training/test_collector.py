@@ -281,7 +281,7 @@ def test_a_restored_collector_goes_on_identically(
     original, _, learner = make([toy() for _ in range(count)])
     collect(original, steps, random=steps == 2)
     saved = _handed_over(original)
-    restored, worlds, other = make([toy() for _ in range(count)], seed=3)
+    restored, _, other = make([toy() for _ in range(count)], seed=3)
     collect(restored, 5)  # whatever it did before does not matter
     other.load_weights(learner.weights())
     assert restored.restore(*saved)
@@ -358,11 +358,10 @@ def test_after_an_interrupted_step_new_episodes_begin(toy: Any, make: Any) -> No
                 raise KeyboardInterrupt
             return super().step(action)
 
-    collector, worlds, _ = make([toy(length=5), Interrupted(length=5)])
-    stored = []
+    collector, _, _ = make([toy(length=5), Interrupted(length=5)])
+    stored = collect(collector, 7, random=True)
     with pytest.raises(KeyboardInterrupt):
-        while True:
-            stored += collector.step(random=True)
+        collector.step(random=True)
     stored += collect(collector, 30)
     assert len(stored) > 8
     for trajectory in stored:  # the clock would show a step that was taken but not recorded

@@ -1,0 +1,299 @@
+"""The loop: when it learns, when it looks, and that looking changes nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from resel.config import Config
+from resel.errors import ConfigError, DivergedError
+from resel.runs import MetricsLog, read_metrics
+from resel.training import Actor, Stage, Trainer, TrainProgress, choose_device, evaluation_seeds
+
+Make = Callable[..., Trainer]
+
+
+@pytest.mark.parametrize("num_envs", [1, 3])
+@pytest.mark.parametrize("discrete", [True, False])
+def test_one_update_for_each_step_after_warmup(
+    make_trainer: Make, num_envs: int, discrete: bool
+) -> None:
+    trainer = make_trainer({"discrete": discrete}, num_envs=num_envs, warmup_steps=30)
+    seen: list[TrainProgress] = []
+    assert trainer.train(60, [seen.append])
+    assert [p.step for p in seen] == list(range(num_envs, 61, num_envs))
+    for progress in seen:
+        # The step that completes the warm-up is the first one learned after.
+        expected = max(0, progress.step - 30 + num_envs) if progress.step >= 30 else 0
+        assert progress.updates == expected
+    assert trainer.learner.updates == 30 + num_envs
+
+
+def test_acts_at_random_exactly_in_warmup(make_trainer: Make, monkeypatch: Any) -> None:
+    trainer = make_trainer(warmup_steps=20)
+    flags: list[bool] = []
+    step = trainer.collector.step
+    monkeypatch.setattr(
+        trainer.collector, "step", lambda *, random: (flags.append(random), step(random=random))[1]
+    )
+    trainer.train(35)
+    assert flags == [True] * 20 + [False] * 15
+
+
+def test_nothing_is_learned_before_the_first_episode_ends(make_trainer: Make) -> None:
+    trainer = make_trainer({"length": 40, "spread": 0}, warmup_steps=5)
+    before = {name: w.clone() for name, w in trainer.learner.weights().items()}
+    trainer.train(39)
+    assert trainer.learner.updates == 0 and trainer.episodes == 0
+    assert all(torch.equal(w, before[name]) for name, w in trainer.learner.weights().items())
+    trainer.train(3)
+    assert trainer.learner.updates == 3 and trainer.episodes == 1
+
+
+def test_learning_moves_every_network(make_trainer: Make) -> None:
+    trainer = make_trainer()
+    before = {name: w.clone() for name, w in trainer.learner.weights().items()}
+    trainer.train(60)
+    after = trainer.learner.weights()
+    for part in ("policy.", "critic.", "target_critic."):
+        moved = [not torch.equal(after[n], w) for n, w in before.items() if n.startswith(part)]
+        assert sum(moved) > len(moved) / 2
+    assert after["log_alpha"] != before["log_alpha"]
+
+
+def test_the_buffer_holds_every_finished_episode(make_trainer: Make) -> None:
+    trainer = make_trainer({"length": 4, "spread": 0}, num_envs=2)
+    trainer.train(50)
+    assert trainer.episodes == len(trainer.buffer) == 12
+    assert trainer.buffer.steps == 48
+
+
+def test_evaluation_has_its_own_world_and_seeds(make_trainer: Make) -> None:
+    trainer = make_trainer(eval_every=20, eval_episodes=3, seed=4)
+    assert trainer.evaluation_stage is not None
+    world = trainer.evaluation_stage.env.unwrapped
+    trainer.train(60)
+    assert [step for step, _, _ in trainer.evaluations] == [0, 20, 40, 60]
+    seeds = evaluation_seeds(4, 3)
+    assert world.seeds == seeds * 4
+    assert len(set(seeds)) == 3
+    trained_on = {s for stage in trainer._stages for s in stage.env.unwrapped.seeds}
+    assert not trained_on & set(seeds)
+
+
+def test_evaluation_is_deterministic(make_trainer: Make, monkeypatch: Any) -> None:
+    trainer = make_trainer()
+    trainer.train(45)
+    generators: list[Any] = []
+    choose = Actor.choose
+    monkeypatch.setattr(
+        Actor, "choose", lambda self, p, g: (generators.append(g), choose(self, p, g))[1]
+    )
+    first, second = trainer.evaluate(), trainer.evaluate()
+    assert first is not None and second is not None
+    assert first == second
+    assert generators and set(generators) == {None}
+    assert first.return_mean == pytest.approx(np.mean(first.returns))
+    assert first.return_std == pytest.approx(np.std(first.returns))
+    assert all(4 <= length <= 7 for length in first.lengths)
+    assert first.successes is not None and len(first.successes) == 2
+
+
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_evaluating_does_not_disturb_training(
+    make_trainer: Make, everything: Callable[[Trainer], dict[str, Any]], num_envs: int
+) -> None:
+    watched = make_trainer(num_envs=num_envs, eval_every=7, eval_episodes=2)
+    alone = make_trainer(num_envs=num_envs, eval_every=0)
+    watched.train(70)
+    alone.train(70)
+    seen, unseen = everything(watched), everything(alone)
+    assert len(watched.evaluations) == 11 and not alone.evaluations
+    for part in (seen, unseen):
+        del part["config"]
+        part["loop"] = {k: v for k, v in part["loop"].items() if k not in _OF_EVALUATIONS}
+    assert seen == unseen
+
+
+_OF_EVALUATIONS = {"evaluations", "success_rate"}
+
+
+def test_the_seed_decides_everything(
+    make_trainer: Make, everything: Callable[[Trainer], dict[str, Any]]
+) -> None:
+    runs = [make_trainer(seed=seed, num_envs=2, eval_every=20) for seed in (1, 1, 2)]
+    torch.manual_seed(0)
+    np.random.seed(0)
+    for trainer in runs:
+        trainer.train(50)
+        torch.rand(3)  # the global streams have no say
+        np.random.rand(3)
+    first, same, other = map(everything, runs)
+    assert first == same
+    weights = [name for name in first if name.startswith("weights/policy.")]
+    assert any(first[name] != other[name] for name in weights)
+    assert first["loop"]["evaluations"] != other["loop"]["evaluations"]
+
+
+def test_the_final_figure_is_the_mean_of_the_last_five(make_trainer: Make) -> None:
+    trainer = make_trainer()
+    assert trainer.final_figure() == (None, None)
+    trainer.evaluations = [(0, 100.0, 50.0), (1, 4.0, 2.0)]
+    assert trainer.final_figure() == (52.0, 26.0)
+    trainer.evaluations += [(i, float(i), 1.0) for i in range(2, 7)]
+    assert trainer.final_figure() == (4.0, 1.0)
+
+
+def test_a_callback_stops_by_returning_false(make_trainer: Make) -> None:
+    trainer = make_trainer()
+    others: list[int] = []
+    answers = [lambda p: p.step < 12, lambda p: others.append(p.step)]
+    assert trainer.train(50, answers) is False
+    assert trainer.step == 12 and others == list(range(1, 13))
+    assert trainer.train(3) is True  # a stop is for one call
+    assert trainer.step == 15
+
+
+def test_a_stop_can_be_requested(make_trainer: Make) -> None:
+    trainer = make_trainer()
+    assert not trainer.train(50, [lambda p: trainer.request_stop() if p.step == 9 else None])
+    assert trainer.step == 9
+
+
+def test_callbacks_see_where_the_run_stands(make_trainer: Make) -> None:
+    trainer = make_trainer({"length": 5, "spread": 0}, eval_every=10)
+    trainer.train(4)
+    seen: list[TrainProgress] = []
+    trainer.train(8, [seen.append])
+    assert [(p.step, p.total, p.episodes) for p in seen[:2]] == [(5, 12, 1), (6, 12, 1)]
+    assert seen[-1].episodes == 2
+    stored = trainer.buffer.rewards[6:11].sum(dtype=np.float64)  # 5 steps and a last place each
+    assert seen[-1].episode_return == pytest.approx(stored)
+    assert seen[-1].evaluation_return == trainer.evaluations[-1][1]
+
+
+def test_windows_of_the_context_length(make_trainer: Make) -> None:
+    trainer = make_trainer({"length": 9, "spread": 3}, context_length=3, batch_steps=20)
+    trainer.train(60)
+    assert trainer.learner.updates > 20
+    batch = trainer.sample()
+    assert batch.steps >= 20
+    starts = torch.nonzero(batch.start[0])[:, 0].tolist() + [batch.start.shape[1]]
+    assert {b - a for a, b in zip(starts, starts[1:], strict=False)} == {4}
+    whole = make_trainer({"length": 9, "spread": 0})
+    whole.train(40)
+    starts = torch.nonzero(whole.sample().start[0])[:, 0].tolist()
+    assert {b - a for a, b in zip(starts, starts[1:], strict=False)} == {10}
+
+
+def test_normalisation_follows_all_observations(make_trainer: Make) -> None:
+    trainer = make_trainer(normalize_observations=True)
+    trainer.train(60)
+    arrays, _ = trainer.buffer.state()
+    normalizer = trainer.learner.normalizer
+    assert float(normalizer.count) == len(arrays["observations"])
+    np.testing.assert_allclose(normalizer.mean, arrays["observations"].mean(0), atol=1e-5)
+    np.testing.assert_allclose(normalizer.deviation, arrays["observations"].std(0), atol=1e-5)
+
+
+def test_metrics_lines(make_trainer: Make, tmp_path: Path) -> None:
+    trainer = make_trainer(eval_every=25, log_every=10)
+    with MetricsLog(tmp_path, tensorboard=False) as trainer.log:
+        trainer.train(62)
+    lines = read_metrics(tmp_path / "metrics.jsonl")
+    steps = {kind: [ln["step"] for ln in lines if ln["kind"] == kind] for kind in _KINDS}
+    assert steps == {
+        "train": [20, 30, 40, 50, 60],  # that of 20 is written when the warm-up ends
+        "eval": [0, 25, 50],
+        "timing": [10, 20, 30, 40, 50, 60],
+    }
+    for line in lines:
+        fields = set(line) - {"step", "kind"}
+        assert fields == _KINDS[line["kind"]]
+        assert all(math.isfinite(line[name]) for name in fields)
+    last = [line for line in lines if line["kind"] == "train"][-1]
+    assert all(last[name] > 0 for name in last if name.startswith("gradient_norm/"))
+    assert last["batch_steps"] >= 30 and last["padding_share"] == 0.0
+
+
+_KINDS = {
+    "train": {
+        *(
+            f"gradient_norm/{network}/{group}"
+            for network in ("policy", "critic")
+            for group in ("context_encoder", "other")
+        ),
+        *("critic_loss", "policy_loss", "entropy", "alpha", "q_mean", "target_mean"),
+        *("padding_share", "batch_steps", "buffer_steps", "episode_return", "episodes"),
+    },
+    "eval": {"return_mean", "return_std", "length_mean", "success_rate"},
+    "timing": {"updates_per_second", "steps_per_second", "seconds"},
+}
+
+
+def _poison(network: torch.nn.Module) -> None:
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.fill_(math.nan)
+
+
+@pytest.mark.parametrize("discrete", [True, False])
+@pytest.mark.parametrize("network", ["policy", "critic", "target_critic"])
+def test_divergence_is_reported(make_trainer: Make, discrete: bool, network: str) -> None:
+    trainer = make_trainer({"discrete": discrete})
+    trainer.train(40)
+    _poison(getattr(trainer.learner, network))
+    with pytest.raises(DivergedError, match="diverged"):
+        trainer.train(20)
+    assert trainer.step < 50
+
+
+@pytest.mark.parametrize("discrete", [True, False])
+def test_evaluation_of_a_broken_policy_is_refused(make_trainer: Make, discrete: bool) -> None:
+    trainer = make_trainer({"discrete": discrete})
+    _poison(trainer.learner.policy)
+    with pytest.raises(DivergedError, match="not finite"):
+        trainer.evaluate()
+
+
+def test_divergence_is_written_down_first(make_trainer: Make, tmp_path: Path) -> None:
+    """With the step at which it happened, and before a checkpoint could take it in."""
+    trainer = make_trainer(log_every=10)
+    checkpoint: list[Any] = []
+    with MetricsLog(tmp_path, tensorboard=False) as trainer.log:
+        trainer.train(49)
+        _poison(trainer.learner.critic)
+        with pytest.raises(DivergedError, match="critic_loss"):
+            trainer.train(5, [lambda p: checkpoint.append(json.dumps(trainer.checkpoint()[1]))])
+    assert not checkpoint
+    last = read_metrics(tmp_path / "metrics.jsonl")[-1]
+    assert last["step"] == 50 and math.isnan(last["critic_loss"])
+
+
+def test_close_reaches_every_world(make_trainer: Make) -> None:
+    trainer = make_trainer(num_envs=2)
+    trainer.close()
+    assert trainer.evaluation_stage is not None
+    stages = [*trainer._stages, trainer.evaluation_stage]
+    assert all(stage.env.unwrapped.closed for stage in stages)
+
+
+def test_a_device_that_is_not_there(monkeypatch: Any) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_device("auto") == torch.device("cpu")
+    with pytest.raises(ConfigError, match="finds no GPU"):
+        choose_device("cuda:1")
+
+
+def test_without_a_world_to_evaluate_in(toy: Any, tiny: dict[str, Any]) -> None:
+    trainer = Trainer(Config.build("", tiny, {"eval_every": 5}), [Stage(toy())])
+    trainer.train(12)
+    assert trainer.evaluate() is None
+    assert trainer.evaluations == []
