@@ -142,6 +142,7 @@ def everything() -> Callable[[Trainer], dict[str, Any]]:
     """All that a trainer's future depends on, in a form that can be compared."""
 
     def collect(trainer: Trainer) -> dict[str, Any]:
+        trainer.log = None  # closed by now, and only asked for its position
         tensors, documents = trainer.checkpoint()
         found: dict[str, Any] = {
             f"{group}/{name}": (tuple(tensor.shape), tensor.numpy().tobytes())

@@ -7,8 +7,11 @@ NaN stays NaN, underflow gives 0 and overflow gives infinity.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +22,28 @@ FASTMATH = {"reassoc", "contract", "nsz"}
 """Flags that allow reordering sums, and nothing that assumes the absence of NaN or infinity."""
 
 
+@functools.cache
+def _helper_digest() -> str:
+    """Changes whenever the code that is compiled into every kernel does."""
+    here = Path(__file__)
+    sources = (here, here.with_name("_vectors.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
+
+
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function on first use, keep the result on disk, and let other threads run."""
+    # Numba's cache watches the kernel's own file; its name carries the helpers' sources as well.
+    function.__qualname__ = f"{function.__qualname__}_{_helper_digest()}"
     compiled: Callable[..., Any] = njit(
         cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy"
+    )(function)
+    return compiled
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A small function that becomes part of every kernel which calls it."""
+    compiled: Callable[..., Any] = njit(
+        nogil=True, fastmath=FASTMATH, error_model="numpy", forceinline=True
     )(function)
     return compiled
 

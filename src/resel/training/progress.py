@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from typing import TYPE_CHECKING, Self
 
 from resel.algorithm import Learner
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,9 @@ class ProgressLine:
     """A live line: step, episode return, evaluation return, updates per second, time left."""
 
     def __init__(self, start: int, total: int, console: Console | None = None) -> None:
+        # Not at the top: importing it draws from Python's global random stream.
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
         self._bar = Progress(
             TextColumn("step {task.completed:,.0f}/{task.total:,.0f}"),
             BarColumn(bar_width=24),
@@ -51,6 +54,7 @@ class ProgressLine:
             "train", total=total, completed=start, episode="-", evaluation="-", rate="-"
         )
         self._shown = 0.0
+        self._latest: TrainProgress | None = None
         self._mark = (time.monotonic(), -1)
         self._rate = "-"
 
@@ -64,13 +68,17 @@ class ProgressLine:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._latest is not None:
+            self._show(self._latest)
         self._bar.stop()
 
     def __call__(self, progress: TrainProgress) -> None:
-        now = time.monotonic()
-        if now - self._shown < 0.5 and progress.step < progress.total:
-            return
-        self._shown = now
+        self._latest = progress
+        if time.monotonic() - self._shown > 0.5:
+            self._show(progress)
+
+    def _show(self, progress: TrainProgress) -> None:
+        now = self._shown = time.monotonic()
         since, updates = self._mark
         if updates < 0 or now - since > 10:
             if updates >= 0:

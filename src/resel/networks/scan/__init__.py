@@ -109,8 +109,8 @@ class _FusedScan(torch.autograd.Function):
 
         rows, length, channels = u.shape
         states = A.shape[1]
-        blocks = -(-channels // _cpu._WIDTH)
-        chunks = -(-length // _cpu._CHUNK)
+        blocks = -(-channels // _cpu.LANES)
+        chunks = -(-length // _cpu.CHUNK)
         wants_grad = any(ctx.needs_input_grad)
         inputs = (
             u.contiguous(),
@@ -128,11 +128,12 @@ class _FusedScan(torch.autograd.Function):
             else initial_state.contiguous()
         )
         y = torch.empty_like(inputs[0])
-        saved = u.new_empty(rows if wants_grad else 0, chunks, blocks, states, _cpu._WIDTH)
+        saved = u.new_empty(rows if wants_grad else 0, chunks, blocks, states, _cpu.LANES)
         final = torch.empty_like(initial)
         arrays = [_array(t) for t in (*inputs, initial, y, saved, final)]
         groups = _threads.group_count(rows * length * channels * states, blocks)
-        _threads.run_groups(lambda group, of: _cpu.forward(*arrays, group, of), groups)
+        sizes = (rows, length, channels, states)
+        _threads.run_groups(lambda group, of: _cpu.forward(*arrays, *sizes, group, of), groups)
         ctx.save_for_backward(*inputs, saved)
         ctx.given = (D is not None, z is not None, initial_state is not None)
         ctx.mark_non_differentiable()
@@ -146,7 +147,7 @@ class _FusedScan(torch.autograd.Function):
         u, delta, A, _B, _C, D, z, _start = inputs
         rows, length, channels = u.shape
         states = A.shape[1]
-        blocks = -(-channels // _cpu._WIDTH)
+        blocks = -(-channels // _cpu.LANES)
         groups = _threads.group_count(4 * rows * length * channels * states, blocks)
         grad_u, grad_delta, grad_A, grad_D, grad_z = (
             torch.empty_like(t) for t in (u, delta, A, D, z)
@@ -171,7 +172,8 @@ class _FusedScan(torch.autograd.Function):
                 grad_initial,
             )
         ]
-        _threads.run_groups(lambda group, of: _cpu.backward(*arrays, group, of), groups)
+        sizes = (rows, length, channels, states)
+        _threads.run_groups(lambda group, of: _cpu.backward(*arrays, *sizes, group, of), groups)
         has_D, has_z, has_initial = ctx.given
         return (
             grad_u,
@@ -191,4 +193,5 @@ def _no_start(u: Tensor) -> Tensor:
 
 
 def _array(tensor: Tensor) -> np.ndarray[Any, Any]:
-    return tensor.detach().numpy()
+    """The numbers of a contiguous tensor, flat."""
+    return tensor.detach().view(-1).numpy()

@@ -2,12 +2,13 @@
 
 Glossary
     R rows, L length, D channels, S states per channel
-    W = _WIDTH channels are worked on together, so that the inner loop is one or two vectors
-    K = _CHUNK steps between stored states; backward recomputes the states inside a chunk
+    W = LANES channels are worked on together, one vector for each state
+    K = CHUNK steps between stored states; backward recomputes the states inside a chunk
 
 Nothing of size (L, D, S) exists. Forward stores the state at the start of each chunk; backward
 walks the chunks from the last to the first and rebuilds each into a scratch that fits the cache.
 Channel blocks are independent but for dB and dC, which each thread sums on its own.
+Arrays are given flat (C order of the shapes in the comments).
 """
 
 from __future__ import annotations
@@ -16,10 +17,66 @@ from typing import Any
 
 import numpy as np
 
-from resel.networks._numba_math import exp, kernel
+from resel.networks._numba_math import inlined, kernel
+from resel.networks._vectors import LANES, exp, load, splat, store, total
 
-_WIDTH = 64
-_CHUNK = 16
+CHUNK = 16
+
+
+@inlined
+def _scratch(size: int, like: Any) -> Any:
+    """Zeros that begin on a cache line: a vector that crosses one costs twice."""
+    raw = np.zeros(size + 64 // like.itemsize, like.dtype)
+    skip = (-raw.ctypes.data % 64) // like.itemsize
+    return raw[skip : skip + size]
+
+
+@inlined
+def _load_chunk(
+    flat: Any, first_place: int, steps: int, channels: int, first: int, wide: int, out: Any
+) -> None:
+    """Copy one block of channels of some steps to (K, W); channels beyond the last stay zero.
+
+    The steps lie far apart in memory: fetched in a run of their own they arrive together, one
+    by one in the recurrence each would be waited for.
+    """
+    for k in range(steps):
+        at = (first_place + k) * channels + first
+        if wide == LANES:
+            store(out, k * LANES, load(flat, at))
+        else:
+            for c in range(wide):
+                out[k * LANES + c] = flat[at + c]
+
+
+@inlined
+def _store_chunk(
+    block: Any, first_place: int, steps: int, channels: int, first: int, wide: int, flat: Any
+) -> None:
+    for k in range(steps):
+        at = (first_place + k) * channels + first
+        if wide == LANES:
+            store(flat, at, load(block, k * LANES))
+        else:
+            for c in range(wide):
+                flat[at + c] = block[k * LANES + c]
+
+
+@inlined
+def _gather(source: Any, first: int, wide: int, states: int, out: Any) -> None:
+    """(D, S) entries of one block turned into (S, W)."""
+    for s in range(states):
+        for c in range(wide):
+            out[s * LANES + c] = source[(first + c) * states + s]
+        for c in range(wide, LANES):
+            out[s * LANES + c] = 0
+
+
+@inlined
+def _scatter(block: Any, first: int, wide: int, states: int, out: Any) -> None:
+    for s in range(states):
+        for c in range(wide):
+            out[(first + c) * states + s] = block[s * LANES + c]
 
 
 @kernel
@@ -30,68 +87,73 @@ def forward(
     B: Any,  # (R, L, S)
     C: Any,  # (R, L, S)
     D: Any,  # (D,)
-    z: Any,  # (R, L, D), or (0, 0, 0) for no gate
+    z: Any,  # (R, L, D), or empty for no gate
     start: Any,  # (R, L)
     initial: Any,  # (R, D, S)
     y: Any,  # out (R, L, D)
-    saved: Any,  # out (R, chunks, D / W, S, W), or (0, ...) when no gradient is wanted
+    saved: Any,  # out (R, chunks, D / W, S, W), or empty when no gradient is wanted
     final: Any,  # out (R, D, S)
+    rows: int,
+    length: int,
+    channels: int,
+    states: int,
     group: int,
     groups: int,
 ) -> None:
-    rows, length, channels = u.shape
-    states = A.shape[1]
-    blocks = (channels + _WIDTH - 1) // _WIDTH
-    gated = z.shape[0] > 0
-    keep = saved.shape[0] > 0
-    zero = u.dtype.type(0)
-    one = u.dtype.type(1)
-    h = np.empty((states, _WIDTH), u.dtype)
-    a = np.zeros((states, _WIDTH), u.dtype)
-    dt = np.zeros(_WIDTH, u.dtype)
-    du = np.zeros(_WIDTH, u.dtype)
-    acc = np.zeros(_WIDTH, u.dtype)
+    blocks = (channels + LANES - 1) // LANES
+    chunks = (length + CHUNK - 1) // CHUNK
+    size = states * LANES
+    gated = len(z) > 0
+    keep = len(saved) > 0
+    one = splat(u.dtype.type(1))
+    nought = splat(u.dtype.type(0))
+    h = _scratch(size, u)
+    a = _scratch(size, u)
+    d_skip = _scratch(LANES, u)
+    dts = _scratch(CHUNK * LANES, u)
+    uts = _scratch(CHUNK * LANES, u)
+    zts = _scratch(CHUNK * LANES, u)
+    yts = _scratch(CHUNK * LANES, u)
     for block in range(blocks * group // groups, blocks * (group + 1) // groups):
-        first = block * _WIDTH
-        wide = min(_WIDTH, channels - first)
-        a[:, :] = zero
-        for c in range(wide):
-            for s in range(states):
-                a[s, c] = A[first + c, s]
+        first = block * LANES
+        wide = min(LANES, channels - first)
+        _gather(A, first, wide, states, a)
+        _gather(D, first, wide, 1, d_skip)
+        if wide < LANES:
+            dts[:] = 0
+            uts[:] = 0
+            zts[:] = 0
         for row in range(rows):
-            h[:, :] = zero
-            for c in range(wide):
-                for s in range(states):
-                    h[s, c] = initial[row, first + c, s]
-            for t in range(length):
-                if keep and t % _CHUNK == 0:
-                    saved[row, t // _CHUNK, block] = h
-                if start[row, t]:
-                    h[:, :] = zero
-                for c in range(wide):
-                    dt[c] = delta[row, t, first + c]
-                    du[c] = dt[c] * u[row, t, first + c]
-                acc[:] = zero
-                for s in range(states):
-                    b = B[row, t, s]
-                    g = C[row, t, s]
-                    a_s = a[s]
-                    h_s = h[s]
-                    for c in range(_WIDTH):
-                        h_s[c] = exp(dt[c] * a_s[c]) * h_s[c] + du[c] * b
-                    for c in range(_WIDTH):
-                        acc[c] += g * h_s[c]
+            _gather(initial[row * channels * states :], first, wide, states, h)
+            for chunk in range(chunks):
+                place = row * length + chunk * CHUNK
+                steps = min(CHUNK, length - chunk * CHUNK)
+                _load_chunk(delta, place, steps, channels, first, wide, dts)
+                _load_chunk(u, place, steps, channels, first, wide, uts)
                 if gated:
-                    for c in range(wide):
-                        v = acc[c] + D[first + c] * u[row, t, first + c]
-                        gate = z[row, t, first + c]
-                        y[row, t, first + c] = v * gate / (one + exp(-gate))
-                else:
-                    for c in range(wide):
-                        y[row, t, first + c] = acc[c] + D[first + c] * u[row, t, first + c]
-            for c in range(wide):
-                for s in range(states):
-                    final[row, first + c, s] = h[s, c]
+                    _load_chunk(z, place, steps, channels, first, wide, zts)
+                if keep:
+                    at = ((row * chunks + chunk) * blocks + block) * size
+                    saved[at : at + size] = h
+                for k in range(steps):
+                    if start[place + k]:
+                        h[:] = 0
+                    dt = load(dts, k * LANES)
+                    ut = load(uts, k * LANES)
+                    du = dt * ut
+                    acc = load(d_skip, 0) * ut
+                    at = (place + k) * states
+                    for s in range(states):
+                        v = exp(dt * load(a, s * LANES)) * load(h, s * LANES)
+                        v = v + du * splat(B[at + s])
+                        store(h, s * LANES, v)
+                        acc = acc + v * splat(C[at + s])
+                    if gated:
+                        gate = load(zts, k * LANES)
+                        acc = acc * gate / (one + exp(nought - gate))
+                    store(yts, k * LANES, acc)
+                _store_chunk(yts, place, steps, channels, first, wide, y)
+            _scatter(h, first, wide, states, final[row * channels * states :])
 
 
 @kernel
@@ -113,136 +175,113 @@ def backward(
     grad_B: Any,  # out (groups, R, L, S), zero at entry
     grad_C: Any,  # out (groups, R, L, S), zero at entry
     grad_D: Any,  # out (D,)
-    grad_z: Any,  # out (R, L, D) or (0, 0, 0)
+    grad_z: Any,  # out (R, L, D) or empty
     grad_initial: Any,  # out (R, D, S)
+    rows: int,
+    length: int,
+    channels: int,
+    states: int,
     group: int,
     groups: int,
 ) -> None:
-    rows, length, channels = u.shape
-    states = A.shape[1]
-    blocks = (channels + _WIDTH - 1) // _WIDTH
-    chunks = (length + _CHUNK - 1) // _CHUNK
-    gated = z.shape[0] > 0
-    zero = u.dtype.type(0)
-    one = u.dtype.type(1)
-    a = np.zeros((states, _WIDTH), u.dtype)
-    da = np.zeros((states, _WIDTH), u.dtype)
-    dd = np.zeros(_WIDTH, u.dtype)
-    dh = np.zeros((states, _WIDTH), u.dtype)
-    before = np.zeros((_CHUNK, states, _WIDTH), u.dtype)  # state a step starts from, after resets
-    decay = np.zeros((_CHUNK, states, _WIDTH), u.dtype)
-    dt = np.zeros((_CHUNK, _WIDTH), u.dtype)
-    ut = np.zeros((_CHUNK, _WIDTH), u.dtype)
-    du = np.zeros((_CHUNK, _WIDTH), u.dtype)
-    g = np.zeros((_CHUNK, _WIDTH), u.dtype)
-    acc = np.zeros(_WIDTH, u.dtype)
-    along_a = np.zeros(_WIDTH, u.dtype)
-    along_b = np.zeros(_WIDTH, u.dtype)
-    h = np.zeros((states, _WIDTH), u.dtype)
+    blocks = (channels + LANES - 1) // LANES
+    chunks = (length + CHUNK - 1) // CHUNK
+    size = states * LANES
+    own = group * rows * length * states  # this thread's part of grad_B and grad_C
+    gated = len(z) > 0
+    one = splat(u.dtype.type(1))
+    nought = splat(u.dtype.type(0))
+    a = _scratch(size, u)
+    h = _scratch(size, u)
+    da = _scratch(size, u)
+    dh = _scratch(size, u)
+    before = _scratch(CHUNK * size, u)  # state that each step of the chunk starts from
+    decay = _scratch(CHUNK * size, u)
+    g = _scratch(CHUNK * LANES, u)  # gradient of the ungated output
+    d_skip = _scratch(LANES, u)
+    dd = _scratch(LANES, u)
+    dts = _scratch(CHUNK * LANES, u)
+    uts = _scratch(CHUNK * LANES, u)
+    zts = _scratch(CHUNK * LANES, u)
+    gys = _scratch(CHUNK * LANES, u)
     for block in range(blocks * group // groups, blocks * (group + 1) // groups):
-        first = block * _WIDTH
-        wide = min(_WIDTH, channels - first)
-        a[:, :] = zero
-        for c in range(wide):
-            for s in range(states):
-                a[s, c] = A[first + c, s]
-        da[:, :] = zero
-        dd[:] = zero
-        dt[:, :] = zero
-        ut[:, :] = zero
-        du[:, :] = zero
-        g[:, :] = zero
+        first = block * LANES
+        wide = min(LANES, channels - first)
+        _gather(A, first, wide, states, a)
+        _gather(D, first, wide, 1, d_skip)
+        da[:] = 0
+        dd[:] = 0
+        if wide < LANES:
+            dts[:] = 0
+            uts[:] = 0
+            zts[:] = 0
+            gys[:] = 0
         for row in range(rows):
-            dh[:, :] = zero
-            for c in range(wide):
-                for s in range(states):
-                    dh[s, c] = grad_final[row, first + c, s]
+            _gather(grad_final[row * channels * states :], first, wide, states, dh)
             for chunk in range(chunks - 1, -1, -1):
-                begin = chunk * _CHUNK
-                steps = min(_CHUNK, length - begin)
-                h[:, :] = saved[row, chunk, block]
+                place = row * length + chunk * CHUNK
+                steps = min(CHUNK, length - chunk * CHUNK)
+                _load_chunk(delta, place, steps, channels, first, wide, dts)
+                _load_chunk(u, place, steps, channels, first, wide, uts)
+                _load_chunk(grad_y, place, steps, channels, first, wide, gys)
+                if gated:
+                    _load_chunk(z, place, steps, channels, first, wide, zts)
+                at = ((row * chunks + chunk) * blocks + block) * size
+                h[:] = saved[at : at + size]
                 for k in range(steps):
-                    t = begin + k
-                    if start[row, t]:
-                        h[:, :] = zero
-                    for c in range(wide):
-                        dt[k, c] = delta[row, t, first + c]
-                        ut[k, c] = u[row, t, first + c]
-                        du[k, c] = dt[k, c] * ut[k, c]
+                    if start[place + k]:
+                        h[:] = 0
+                    dt = load(dts, k * LANES)
+                    ut = load(uts, k * LANES)
+                    du = dt * ut
+                    gy = load(gys, k * LANES)
+                    gate = load(zts, k * LANES)
+                    sigmoid = one
+                    gt = gy
                     if gated:
-                        for c in range(wide):
-                            gate = z[row, t, first + c]
-                            g[k, c] = grad_y[row, t, first + c] * gate / (one + exp(-gate))
-                    else:
-                        for c in range(wide):
-                            g[k, c] = grad_y[row, t, first + c]
-                    acc[:] = zero
-                    dt_k = dt[k]
-                    du_k = du[k]
-                    g_k = g[k]
+                        sigmoid = one / (one + exp(nought - gate))
+                        gt = gy * gate * sigmoid
+                    store(g, k * LANES, gt)
+                    acc = load(d_skip, 0) * ut
+                    at = (place + k) * states
                     for s in range(states):
-                        b = B[row, t, s]
-                        e = C[row, t, s]
-                        h_s = h[s]
-                        a_s = a[s]
-                        decay_s = decay[k, s]
-                        before_s = before[k, s]
-                        for c in range(_WIDTH):
-                            decay_s[c] = exp(dt_k[c] * a_s[c])
-                        for c in range(_WIDTH):
-                            before_s[c] = h_s[c]
-                            h_s[c] = decay_s[c] * h_s[c] + du_k[c] * b
-                        total = zero
-                        for c in range(_WIDTH):
-                            acc[c] += e * h_s[c]
-                            total += g_k[c] * h_s[c]
-                        grad_C[group, row, t, s] += total
+                        w = exp(dt * load(a, s * LANES))
+                        v = load(h, s * LANES)
+                        store(decay, k * size + s * LANES, w)
+                        store(before, k * size + s * LANES, v)
+                        v = w * v + du * splat(B[at + s])
+                        store(h, s * LANES, v)
+                        acc = acc + v * splat(C[at + s])
+                        grad_C[own + at + s] += total(gt * v)
                     if gated:
-                        for c in range(wide):
-                            gate = z[row, t, first + c]
-                            sigmoid = one / (one + exp(-gate))
-                            ungated = acc[c] + D[first + c] * ut[k, c]
-                            slope = sigmoid * (one + gate * (one - sigmoid))
-                            grad_z[row, t, first + c] = grad_y[row, t, first + c] * ungated * slope
+                        slope = sigmoid * (one + gate * (one - sigmoid))
+                        store(zts, k * LANES, gy * acc * slope)
+                if gated:
+                    _store_chunk(zts, place, steps, channels, first, wide, grad_z)
                 for k in range(steps - 1, -1, -1):
-                    t = begin + k
-                    along_a[:] = zero
-                    along_b[:] = zero
-                    dt_k = dt[k]
-                    du_k = du[k]
-                    g_k = g[k]
+                    dt = load(dts, k * LANES)
+                    ut = load(uts, k * LANES)
+                    du = dt * ut
+                    gt = load(g, k * LANES)
+                    along_a = nought
+                    along_b = nought
+                    at = (place + k) * states
                     for s in range(states):
-                        b = B[row, t, s]
-                        e = C[row, t, s]
-                        dh_s = dh[s]
-                        a_s = a[s]
-                        da_s = da[s]
-                        decay_s = decay[k, s]
-                        before_s = before[k, s]
-                        total = zero
-                        for c in range(_WIDTH):
-                            d = dh_s[c] + g_k[c] * e
-                            dh_s[c] = d
-                            total += d * du_k[c]
-                        grad_B[group, row, t, s] += total
-                        for c in range(_WIDTH):
-                            d = dh_s[c]
-                            along_b[c] += d * b
-                            dh_s[c] = d * decay_s[c]
-                        for c in range(_WIDTH):
-                            x = dh_s[c] * before_s[c]
-                            along_a[c] += x * a_s[c]
-                            da_s[c] += x * dt_k[c]
-                    if start[row, t]:
-                        dh[:, :] = zero
-                    for c in range(wide):
-                        grad_u[row, t, first + c] = g[k, c] * D[first + c] + along_b[c] * dt[k, c]
-                        grad_delta[row, t, first + c] = along_a[c] + along_b[c] * ut[k, c]
-                        dd[c] += g[k, c] * ut[k, c]
-            for c in range(wide):
-                for s in range(states):
-                    grad_initial[row, first + c, s] = dh[s, c]
-        for c in range(wide):
-            grad_D[first + c] = dd[c]
-            for s in range(states):
-                grad_A[first + c, s] = da[s, c]
+                        d = load(dh, s * LANES) + gt * splat(C[at + s])
+                        grad_B[own + at + s] += total(d * du)
+                        along_b = along_b + d * splat(B[at + s])
+                        w = d * load(decay, k * size + s * LANES)
+                        store(dh, s * LANES, w)
+                        x = w * load(before, k * size + s * LANES)
+                        along_a = along_a + x * load(a, s * LANES)
+                        store(da, s * LANES, load(da, s * LANES) + x * dt)
+                    if start[place + k]:
+                        dh[:] = 0
+                    store(dd, 0, load(dd, 0) + gt * ut)
+                    store(uts, k * LANES, gt * load(d_skip, 0) + along_b * dt)
+                    store(dts, k * LANES, along_a + along_b * ut)
+                _store_chunk(uts, place, steps, channels, first, wide, grad_u)
+                _store_chunk(dts, place, steps, channels, first, wide, grad_delta)
+            _scatter(dh, first, wide, states, grad_initial[row * channels * states :])
+        _scatter(dd, first, wide, 1, grad_D)
+        _scatter(da, first, wide, states, grad_A)

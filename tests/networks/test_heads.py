@@ -1,0 +1,270 @@
+"""Ensemble and action distributions against the same thing written out."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.distributions import Categorical as TorchCategorical
+from torch.distributions import Normal, TanhTransform, TransformedDistribution
+from torch.nn import functional as F
+
+from resel.networks import Categorical, SquashedGaussian
+from resel.networks.heads import EnsembleMLP, mlp, xavier_linear
+
+
+def stream(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def make_ensemble(heads: int, inputs: int, width: int, layers: int, outputs: int) -> EnsembleMLP:
+    torch.manual_seed(0)
+    ensemble = EnsembleMLP(heads, inputs, width, layers, outputs).double()
+    with torch.no_grad():
+        for bias in ensemble.biases:
+            bias.normal_()
+    return ensemble
+
+
+def one_head(ensemble: EnsembleMLP, head: int, x: Tensor) -> Tensor:
+    """A single MLP, layer after layer."""
+    last = len(ensemble.weights) - 1
+    for i, (weight, bias) in enumerate(zip(ensemble.weights, ensemble.biases, strict=True)):
+        x = x @ weight[head].t() + bias[head]
+        if i < last:
+            x = torch.where(x > 0, x, torch.expm1(x))
+    return x
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    heads=st.integers(1, 5),
+    inputs=st.integers(1, 6),
+    width=st.integers(1, 9),
+    layers=st.integers(1, 3),
+    outputs=st.integers(1, 4),
+    places=st.integers(1, 12),
+    data=st.data(),
+)
+def test_ensemble_equals_separate_heads(
+    heads: int,
+    inputs: int,
+    width: int,
+    layers: int,
+    outputs: int,
+    places: int,
+    data: st.DataObject,
+) -> None:
+    ensemble = make_ensemble(heads, inputs, width, layers, outputs)
+    parameters = list(ensemble.parameters())
+    subset = data.draw(st.none() | st.lists(st.sampled_from(range(heads)), min_size=1, unique=True))
+    x = torch.randn(places, inputs, generator=stream(), dtype=torch.float64, requires_grad=True)
+    chosen = range(heads) if subset is None else subset
+    expected = torch.stack([one_head(ensemble, head, x) for head in chosen])
+    y = ensemble(x, None if subset is None else torch.tensor(subset))
+    assert y.shape == (len(chosen), places, outputs)
+    torch.testing.assert_close(y, expected, rtol=1e-11, atol=1e-12)
+
+    weighting = torch.randn(y.shape, generator=stream(1), dtype=torch.float64)
+    found = torch.autograd.grad((weighting * y).sum(), [x, *parameters])
+    wanted = torch.autograd.grad((weighting * expected).sum(), [x, *parameters])
+    for ours, theirs in zip(found, wanted, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("subset", [None, [2, 0]])
+def test_frozen_heads_pass_gradients_on_without_taking_any(subset: list[int] | None) -> None:
+    ensemble = make_ensemble(3, 4, 5, 2, 2)
+    heads = None if subset is None else torch.tensor(subset)
+    x = torch.randn(7, 4, generator=stream(), dtype=torch.float64, requires_grad=True)
+    free, frozen = ensemble(x, heads), ensemble(x, heads, frozen=True)
+    assert torch.equal(free, frozen)
+    (expected,) = torch.autograd.grad(free.square().sum(), x)
+    for parameter in ensemble.parameters():
+        parameter.grad = None
+    frozen.square().sum().backward()
+    assert torch.equal(x.grad, expected)
+    assert all(parameter.grad is None for parameter in ensemble.parameters())
+
+
+def test_ensemble_in_float32() -> None:
+    torch.manual_seed(0)
+    ensemble = EnsembleMLP(8, 24, 32, 2, 1)
+    x = torch.randn(50, 24)
+    expected = torch.stack([one_head(ensemble, head, x) for head in range(8)])
+    torch.testing.assert_close(ensemble(x), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_ensemble_on_extreme_inputs(dtype: torch.dtype) -> None:
+    ensemble = make_ensemble(2, 3, 4, 2, 1).to(dtype)
+    x = torch.full((5, 3), -1e4, dtype=dtype, requires_grad=True)
+    y = ensemble(x)
+    y.sum().backward()
+    assert torch.isfinite(y).all() and torch.isfinite(x.grad).all()
+    poisoned = torch.ones(5, 3, dtype=dtype)
+    poisoned[2, 1] = float("nan")
+    assert (
+        torch.isnan(ensemble(poisoned)).any(-1).any(0).tolist()
+        == [False] * 2 + [True] + [False] * 2
+    )
+
+
+def test_ensemble_heads_begin_different_and_xavier() -> None:
+    torch.manual_seed(0)
+    ensemble = EnsembleMLP(8, 384, 256, 2, 1)
+    for weight, (fan_in, fan_out) in zip(
+        ensemble.weights, [(384, 256), (256, 256), (256, 1)], strict=True
+    ):
+        bound = math.sqrt(6 / (fan_in + fan_out))
+        largest = weight.detach().abs().amax((1, 2))
+        assert weight.shape == (8, fan_out, fan_in)
+        assert torch.all((largest <= bound) & (largest > 0.97 * bound))
+        assert len({float(head.detach().flatten()[0]) for head in weight}) == 8
+    assert all(torch.all(bias == 0) for bias in ensemble.biases)
+
+
+def test_xavier_linear() -> None:
+    torch.manual_seed(0)
+    layer = xavier_linear(300, 100)
+    bound = math.sqrt(6 / 400)
+    assert 0.99 * bound < layer.weight.detach().abs().max() <= bound
+    assert torch.all(layer.bias == 0)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_mlp_equals_its_layers(layers: int) -> None:
+    torch.manual_seed(0)
+    network = mlp(5, 7, layers, 3).double()
+    linear = [m for m in network.modules() if isinstance(m, nn.Linear)]
+    assert [(m.in_features, m.out_features) for m in linear] == [
+        (5, 7),
+        *[(7, 7)] * (layers - 1),
+        (7, 3),
+    ]
+    with torch.no_grad():
+        for layer in linear:
+            assert torch.all(layer.bias == 0)
+            layer.bias.normal_()
+    x = torch.randn(2, 6, 5, dtype=torch.float64, requires_grad=True)
+    expected = x
+    for layer in linear[:-1]:
+        expected = F.elu(F.linear(expected, layer.weight, layer.bias))
+    expected = F.linear(expected, linear[-1].weight, linear[-1].bias)
+    y = network(x)
+    torch.testing.assert_close(y, expected)
+    parameters = list(network.parameters())
+    for ours, theirs in zip(
+        torch.autograd.grad(y.square().sum(), [x, *parameters]),
+        torch.autograd.grad(expected.square().sum(), [x, *parameters]),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_log_std_comes_first_and_is_clamped() -> None:
+    output = torch.tensor([[-30.0, 5.0, 0.5, 0.1, 0.2, 0.3]])
+    distribution = SquashedGaussian.from_output(output)
+    assert distribution.log_std.tolist() == [[-20.0, 2.0, 0.5]]
+    torch.testing.assert_close(distribution.mean, torch.tensor([[0.1, 0.2, 0.3]]))
+    torch.testing.assert_close(distribution.mode(), torch.tanh(distribution.mean))
+
+
+def random_gaussian(seed: int, places: int = 200, actions: int = 3) -> SquashedGaussian:
+    rng = stream(seed)
+    mean = torch.randn(2, places, actions, generator=rng, dtype=torch.float64)
+    log_std = torch.rand(2, places, actions, generator=rng, dtype=torch.float64) * 3 - 3
+    return SquashedGaussian(mean.requires_grad_(), log_std.requires_grad_())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_log_density_equals_torch_distributions(seed: int) -> None:
+    ours = random_gaussian(seed, places=50)
+    action, log_prob = ours.sample(stream(5))
+    assert action.shape == (2, 50, 3) and log_prob.shape == (2, 50)
+    assert action.abs().max() <= 1
+    theirs = TransformedDistribution(
+        Normal(ours.mean, ours.log_std.exp()), [TanhTransform(cache_size=1)]
+    )
+    inside = (action.abs() < 0.999).all(-1)  # the inverse of tanh is exact enough there
+    expected = theirs.log_prob(action).sum(-1)
+    torch.testing.assert_close(log_prob[inside], expected[inside], rtol=1e-8, atol=1e-8)
+    assert inside.sum() > 50
+
+
+def test_sample_is_a_reparametrised_one() -> None:
+    ours = random_gaussian(0, places=20)
+    action, log_prob = ours.sample(stream(5))
+    noise = torch.randn(ours.mean.shape, generator=stream(5), dtype=torch.float64)
+    raw = ours.mean + ours.log_std.exp() * noise
+    torch.testing.assert_close(action, torch.tanh(raw))
+    transform = TanhTransform()
+    by_hand = Normal(ours.mean, ours.log_std.exp()).log_prob(raw)
+    by_hand = (by_hand - transform.log_abs_det_jacobian(raw, torch.tanh(raw))).sum(-1)
+    torch.testing.assert_close(log_prob, by_hand)
+    leaves = [ours.mean, ours.log_std]
+    for found, wanted in (
+        ((action.square().sum()), torch.tanh(raw).square().sum()),
+        (log_prob.square().sum(), by_hand.square().sum()),
+    ):
+        for a, b in zip(
+            torch.autograd.grad(found, leaves, retain_graph=True),
+            torch.autograd.grad(wanted, leaves, retain_graph=True),
+            strict=True,
+        ):
+            torch.testing.assert_close(a, b)
+
+
+def test_saturated_actions_have_finite_densities() -> None:
+    mean = torch.tensor([[50.0], [-50.0], [0.0]], requires_grad=True)
+    log_std = torch.tensor([[-20.0], [2.0], [-20.0]], requires_grad=True)
+    action, log_prob = SquashedGaussian(mean, log_std).sample(stream())
+    (log_prob.sum() + action.sum()).backward()
+    assert torch.isfinite(log_prob).all() and action.abs().max() <= 1
+    assert torch.isfinite(mean.grad).all() and torch.isfinite(log_std.grad).all()
+
+
+def test_samples_have_the_distribution_they_claim() -> None:
+    mean = torch.tensor([0.3, -0.5]).expand(20_000, 2)
+    log_std = torch.tensor([-1.0, 0.2]).expand(20_000, 2)
+    action, _ = SquashedGaussian(mean, log_std).sample(stream())
+    raw = torch.atanh(action.double())
+    torch.testing.assert_close(raw.mean(0), mean[0].double(), rtol=0, atol=0.04)
+    torch.testing.assert_close(raw.std(0), log_std[0].exp().double(), rtol=0.03, atol=0)
+
+
+def test_detached_distributions_have_no_gradient() -> None:
+    action, log_prob = random_gaussian(0).detach().sample(stream())
+    assert not action.requires_grad and not log_prob.requires_grad
+    logits = torch.randn(4, 3, requires_grad=True)
+    assert not Categorical.from_output(logits).detach().log_probs.requires_grad
+
+
+def test_categorical_equals_torch_distributions() -> None:
+    logits = torch.randn(3, 5, 4, generator=stream(), dtype=torch.float64) * 5
+    ours, theirs = Categorical.from_output(logits), TorchCategorical(logits=logits)
+    torch.testing.assert_close(ours.log_probs, theirs.logits)
+    torch.testing.assert_close(ours.log_probs.exp().sum(-1), torch.ones(3, 5).double())
+    assert torch.equal(ours.mode(), logits.argmax(-1))
+    entropy = -(ours.log_probs.exp() * ours.log_probs).sum(-1)
+    torch.testing.assert_close(entropy, theirs.entropy())
+
+
+def test_categorical_samples_follow_the_probabilities() -> None:
+    logits = torch.tensor([[0.0, 1.0, -1.0], [2.0, 0.0, 0.0]])
+    ours = Categorical.from_output(logits.expand(20_000, 2, 3))
+    index = ours.sample(stream())
+    assert index.shape == (20_000, 2) and index.dtype == torch.int64
+    share = F.one_hot(index, 3).double().mean(0)
+    torch.testing.assert_close(share, logits.softmax(-1).double(), rtol=0, atol=0.015)
+    assert torch.equal(index, ours.sample(stream()))
+
+
+def test_impossible_actions_are_never_taken() -> None:
+    logits = torch.tensor([0.0, -1e4, 0.0]).expand(2000, 3)
+    distribution = Categorical.from_output(logits)
+    assert not torch.any(distribution.sample(stream()) == 1)
