@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 import signal
 import sys
 import warnings
@@ -149,7 +150,7 @@ def train(argv: Sequence[str]) -> int:
         return 0
     _out.print(
         f"Stopped at step {result['steps']:,}. Go on with: resel train "
-        + " ".join([*_without_run_dir(argv), "--run-dir", str(path), "--resume", "auto"]),
+        + shlex.join([*_without_run_dir(argv), "--run-dir", str(path), "--resume", "auto"]),
         soft_wrap=True,
     )
     return _INTERRUPTED[caught[0]] if caught else 1

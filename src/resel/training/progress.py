@@ -80,7 +80,7 @@ class ProgressLine:
     def _show(self, progress: TrainProgress) -> None:
         now = self._shown = time.monotonic()
         since, updates = self._mark
-        if updates < 0 or now - since > 10:
+        if updates < 0 or now - since > (1 if self._rate == "-" else 10):
             if updates >= 0:
                 self._rate = f"{(progress.updates - updates) / (now - since):.0f}"
             self._mark = (now, progress.updates)

@@ -105,11 +105,13 @@ class _FusedScan(torch.autograd.Function):
         start: Tensor | None,
         initial_state: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
-        from resel.networks.scan import _cpu  # Numba is slow to import and not needed on a GPU
+        # Numba is slow to import, and not needed on a GPU.
+        from resel.networks._vectors import LANES
+        from resel.networks.scan import _cpu
 
         rows, length, channels = u.shape
         states = A.shape[1]
-        blocks = -(-channels // _cpu.LANES)
+        blocks = -(-channels // LANES)
         chunks = -(-length // _cpu.CHUNK)
         wants_grad = any(ctx.needs_input_grad)
         inputs = (
@@ -128,7 +130,7 @@ class _FusedScan(torch.autograd.Function):
             else initial_state.contiguous()
         )
         y = torch.empty_like(inputs[0])
-        saved = u.new_empty(rows if wants_grad else 0, chunks, blocks, states, _cpu.LANES)
+        saved = u.new_empty(rows if wants_grad else 0, chunks, blocks, states, LANES)
         final = torch.empty_like(initial)
         arrays = [_array(t) for t in (*inputs, initial, y, saved, final)]
         groups = _threads.group_count(rows * length * channels * states, blocks)
@@ -141,13 +143,14 @@ class _FusedScan(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor, grad_final: Tensor) -> tuple[Tensor | None, ...]:
+        from resel.networks._vectors import LANES
         from resel.networks.scan import _cpu
 
         *inputs, saved = ctx.saved_tensors
         u, delta, A, _B, _C, D, z, _start = inputs
         rows, length, channels = u.shape
         states = A.shape[1]
-        blocks = -(-channels // _cpu.LANES)
+        blocks = -(-channels // LANES)
         groups = _threads.group_count(4 * rows * length * channels * states, blocks)
         grad_u, grad_delta, grad_A, grad_D, grad_z = (
             torch.empty_like(t) for t in (u, delta, A, D, z)
