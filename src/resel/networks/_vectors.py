@@ -33,7 +33,7 @@ class _Vector(types.Type):  # type: ignore[misc]
         super().__init__(name=f"Vector({dtype}, {LANES})")
 
 
-@register_model(_Vector)  # type: ignore[untyped-decorator]
+@register_model(_Vector)
 class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, ir.VectorType(_ELEMENT[kind.dtype], LANES))
