@@ -142,7 +142,6 @@ def everything() -> Callable[[Trainer], dict[str, Any]]:
     """All that a trainer's future depends on, in a form that can be compared."""
 
     def collect(trainer: Trainer) -> dict[str, Any]:
-        trainer.log = None  # closed by now, and only asked for its position
         tensors, documents = trainer.checkpoint()
         found: dict[str, Any] = {
             f"{group}/{name}": (tuple(tensor.shape), tensor.numpy().tobytes())
@@ -150,7 +149,7 @@ def everything() -> Callable[[Trainer], dict[str, Any]]:
             for name, tensor in part.items()
         }
         documents = json.loads(json.dumps(documents))
-        del documents["clock"], documents["loop"]["metrics_position"]
+        del documents["clock"]
         return found | documents
 
     return collect

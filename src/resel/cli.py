@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shlex
 import signal
 import sys
@@ -244,6 +245,22 @@ _VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the command; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        with _plain_warnings():
+            code = _run_verb(arguments)
+        sys.stdout.flush()
+        return code
+    except ReselError as error:
+        _err.print(f"[bold red]Error:[/bold red] {_escape(str(error))}", soft_wrap=True)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader of our output, such as `head`, has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        return 0
+
+
+def _run_verb(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         _print_help()
         return 0
@@ -251,18 +268,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"resel {resel.__version__}")
         return 0
     verb, rest = arguments[0], arguments[1:]
-    try:
-        if verb not in _VERBS:
-            raise ConfigError(f"There is no verb {verb!r}: use one of {', '.join(_VERBS)}.")
-        with _plain_warnings():
-            return _VERBS[verb][0](rest)
-    except ReselError as error:
-        _err.print(f"[bold red]Error:[/bold red] {_escape(str(error))}", soft_wrap=True)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:  # the reader of our output, such as `head`, has gone
-        return 0
+    if verb not in _VERBS:
+        raise ConfigError(f"There is no verb {verb!r}: use one of {', '.join(_VERBS)}.")
+    return _VERBS[verb][0](rest)
 
 
 def _train_arguments(argv: Sequence[str]) -> TrainArguments:

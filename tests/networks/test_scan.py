@@ -141,7 +141,7 @@ optional = st.sets(st.sampled_from(["D", "z", "start", "initial_state"]))
 @given(
     rows=st.integers(1, 3),
     length=st.sampled_from([0, 1, 2, 15, 16, 17, 33, 40]),
-    channels=st.sampled_from([1, 2, 3, 31, 64, 65, 130]),
+    channels=st.sampled_from([1, 3, 15, 16, 17, 64, 65, 130]),
     states=st.integers(1, 6),
     starts=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
     skip=optional,

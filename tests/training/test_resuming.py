@@ -60,7 +60,7 @@ def test_the_continued_run_is_the_same_run(
     with MetricsLog(tmp_path / "parts", tensorboard=False) as first.log:
         first.train(stop)
         write_bundle(tmp_path / "checkpoint", "checkpoint", *first.checkpoint())
-        kept = first.seconds
+        kept, position = first.seconds, first.log.position()
         first.train(7)  # what happens after the checkpoint is forgotten
     tensors = read_bundle(tmp_path / "checkpoint", "checkpoint").tensors
     unfinished = [tensors["collector"][f"episode.{i}.actions"] for i in range(num_envs)]
@@ -70,6 +70,7 @@ def test_the_continued_run_is_the_same_run(
     with MetricsLog(tmp_path / "parts", tensorboard=False) as second.log:
         assert second.restore(read_bundle(tmp_path / "checkpoint", "checkpoint"))
         assert second.step == stop and second.seconds == kept
+        second.log.truncate_to(position)
         second.train(100 - stop)
 
     assert everything(second) == everything(whole)

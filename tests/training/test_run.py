@@ -221,6 +221,18 @@ def test_a_checkpoint_that_took_in_nan_is_passed_over(
     assert same_run(tmp_path / "parts", whole)
 
 
+def test_a_second_ctrl_c_ends_it_at_once(config: Config, tmp_path: Path, whole: Path) -> None:
+    def interrupt(progress: Any) -> None:
+        if progress.step == 47:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(config, tmp_path / "run", callbacks=[interrupt])
+    assert result(tmp_path / "run")["status"] == "interrupted"
+    train(config, tmp_path / "run", "auto")
+    assert same_run(tmp_path / "run", whole)
+
+
 def test_other_settings_are_refused(config: Config, tmp_path: Path, whole: Path) -> None:
     shutil.copytree(whole, tmp_path / "run")
     before = (tmp_path / "run/metrics.jsonl").read_bytes()

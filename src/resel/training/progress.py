@@ -55,7 +55,7 @@ class ProgressLine:
         )
         self._shown = 0.0
         self._latest: TrainProgress | None = None
-        self._mark = (time.monotonic(), -1)
+        self._mark = (time.monotonic(), 0)
         self._rate = "-"
 
     def __enter__(self) -> Self:
@@ -80,9 +80,10 @@ class ProgressLine:
     def _show(self, progress: TrainProgress) -> None:
         now = self._shown = time.monotonic()
         since, updates = self._mark
-        if updates < 0 or now - since > (1 if self._rate == "-" else 10):
-            if updates >= 0:
-                self._rate = f"{(progress.updates - updates) / (now - since):.0f}"
+        if updates == 0:  # learning had not begun
+            self._mark = (now, progress.updates)
+        elif now - since > (1 if self._rate == "-" else 10):
+            self._rate = f"{(progress.updates - updates) / (now - since):.0f}"
             self._mark = (now, progress.updates)
         self._bar.update(
             self._task,

@@ -59,10 +59,12 @@ class Run:
         checkpoints = self.directory.checkpoints()
         for path in reversed(checkpoints):
             try:
-                exact = self.trainer.restore(read_bundle(path, "checkpoint"))
+                bundle = read_bundle(path, "checkpoint")
+                exact = self.trainer.restore(bundle)
             except DamagedFileError as error:
                 warnings.warn(f"{error} Trying the one before.", stacklevel=2)
                 continue
+            self.log.truncate_to(bundle.documents["metrics"]["position"])
             self.directory.drop_checkpoints_after(self.trainer.step)
             if not exact:
                 warnings.warn(
@@ -128,6 +130,7 @@ class Run:
     def _save(self) -> None:
         """Checkpoint and last agent; the previous checkpoint is kept as well."""
         tensors, documents = self.trainer.checkpoint()
+        documents["metrics"] = {"position": self.log.position()}
         write_bundle(
             self.directory.checkpoint_path(self.trainer.step), "checkpoint", tensors, documents
         )

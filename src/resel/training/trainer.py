@@ -242,7 +242,6 @@ class Trainer:
                 "log_at": self._log_at,
                 "train_metrics": dict(self._train_metrics),
                 "sampling": numpy_state(self._sampling),
-                "metrics_position": self.log.position() if self.log is not None else 0,
             },
             "clock": {"seconds": self.seconds},
         }
@@ -269,8 +268,6 @@ class Trainer:
             exact = self.collector.restore(
                 bundle.tensors["collector"], bundle.documents["collector"]
             )
-            if self.log is not None:
-                self.log.truncate_to(int(loop["metrics_position"]))
         except (KeyError, TypeError, IndexError) as error:
             raise DamagedFileError(f"The checkpoint lacks {error}: it cannot be used.") from error
         return exact

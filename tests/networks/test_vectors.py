@@ -1,0 +1,131 @@
+"""Vector operations of the kernels, lane by lane."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import njit
+
+from resel.networks._vectors import LANES, exp, load, splat, store, total
+
+DTYPES = [np.float32, np.float64]
+ULP = {np.float32: 2.0**-23, np.float64: 2.0**-52}
+
+
+@njit(error_model="numpy")
+def exp_all(x: Any, y: Any) -> None:
+    for i in range(0, len(x), LANES):
+        store(y, i, exp(load(x, i)))
+
+
+@njit(error_model="numpy")
+def arithmetic(x: Any, y: Any, scalar: Any, out: Any) -> None:
+    a, b, c = load(x, 0), load(y, 0), splat(scalar)
+    store(out, 0, a + b)
+    store(out, LANES, a - b)
+    store(out, 2 * LANES, a * c)
+    store(out, 3 * LANES, a / b)
+
+
+@njit(error_model="numpy")
+def total_from(x: Any, at: int) -> Any:
+    return total(load(x, at))
+
+
+def our_exp(values: Any, dtype: Any) -> Any:
+    """exp of any number of values."""
+    x = np.zeros(-(-len(values) // LANES) * LANES, dtype)
+    x[: len(values)] = values
+    y = np.empty_like(x)
+    exp_all(x, y)
+    return y[: len(values)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_exp_of_ordinary_numbers(dtype: Any) -> None:
+    low, high = (-87.3, 88.72) if dtype == np.float32 else (-708.3, 709.78)
+    x = np.concatenate([np.linspace(low, high, 500_001), np.linspace(-2, 2, 100_001)])
+    x = x.astype(dtype)
+    expected = np.exp(x.astype(np.longdouble))
+    error = np.abs(our_exp(x, dtype).astype(np.longdouble) / expected - 1)
+    near_overflow = x > high - 0.36  # 2^n no longer fits there, and the polynomial reaches further
+    assert error[~near_overflow].max() < ULP[dtype]
+    assert error[near_overflow].max() < 200 * 2.0**-52 + 8 * ULP[dtype]
+    assert our_exp([0.0, -0.0], dtype).tolist() == [1.0, 1.0]
+
+
+def test_exp_of_any_float32() -> None:
+    """Every bit pattern there is, by a stride that is prime."""
+    x = np.arange(0, 2**32, 3571, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    with np.errstate(all="ignore"):
+        y, expected = our_exp(x, np.float32), np.exp(x.astype(np.float64))
+        rounded = expected.astype(np.float32)
+        error = np.abs(y / expected - 1)
+    assert np.array_equal(np.isnan(y), np.isnan(x))
+    number = ~np.isnan(x)
+    assert np.array_equal(np.isinf(y[number]), np.isinf(rounded[number]))
+    small = number & (rounded < np.finfo(np.float32).tiny)  # zero may come a little early
+    assert np.all((y[small] >= 0) & (np.abs(y[small] - expected[small]) < 1.2e-38))
+    assert np.all(y[number & (x < -104)] == 0)
+    normal = number & ~small & np.isfinite(rounded)
+    assert error[normal & (x < 88.36)].max() < ULP[np.float32]
+    assert error[normal].max() < 8 * ULP[np.float32]
+
+
+def test_exp_at_the_ends_of_float64() -> None:
+    x = [-1e308, -746.0, -709.0, 709.79, 1e308]
+    assert our_exp(x, np.float64).tolist() == [0.0, 0.0, 0.0, math.inf, math.inf]
+    subnormal = np.linspace(-710, -708.4, 1000)
+    assert np.all(np.abs(our_exp(subnormal, np.float64) - np.exp(subnormal)) < 2.3e-308)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_special_values_in_every_lane(dtype: Any) -> None:
+    for lane in range(LANES):
+        for value, expected in ((-np.inf, 0.0), (np.inf, np.inf)):
+            x, wanted = np.zeros(LANES), np.ones(LANES)
+            x[lane], wanted[lane] = value, expected
+            np.testing.assert_array_equal(our_exp(x, dtype), wanted)
+        x = np.zeros(LANES)
+        x[lane] = np.nan
+        assert np.isnan(our_exp(x, dtype)).tolist() == [i == lane for i in range(LANES)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_arithmetic(dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, LANES)).astype(dtype)
+    out = np.empty(4 * LANES, dtype)
+    arithmetic(x, y, dtype(1.7), out)
+    expected = np.concatenate([x + y, x - y, x * dtype(1.7), x / y])
+    np.testing.assert_allclose(out, expected, rtol=2 * ULP[dtype])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_division_keeps_infinity_and_nan(dtype: Any) -> None:
+    x, y = np.ones(LANES, dtype), np.ones(LANES, dtype)
+    x[:4], y[:4] = [1, -1, 0, np.inf], [0, 0, 0, np.inf]
+    out = np.empty(4 * LANES, dtype)
+    arithmetic(x, y, dtype(1), out)
+    quotient = out[3 * LANES :]
+    assert quotient[:2].tolist() == [np.inf, -np.inf]
+    assert np.isnan(quotient[2:4]).all() and np.all(quotient[4:] == 1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_total_from_any_place(dtype: Any) -> None:
+    x = np.random.default_rng(0).normal(size=3 * LANES).astype(dtype)
+    for at in range(2 * LANES):
+        expected = x[at : at + LANES].astype(np.float64).sum()
+        assert total_from(x, at) == pytest.approx(expected, abs=20 * ULP[dtype])
+    x[LANES + 3] = np.nan
+    assert [bool(np.isnan(total_from(x, at))) for at in (0, 3, 4, LANES, LANES + 4)] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+    ]
