@@ -31,11 +31,15 @@ _CARTPOLE = {
 }
 _TMAZE = {
     **_COMMON,
-    "steps": 20_000,
+    "steps": 10_000,
     "encoder": "gru",
     "lr_context_encoder": 1e-3,
-    "gamma": 0.99,
-    "entropy_coefficient": 0.1,
+    "lr_policy": 3e-3,
+    "lr_critic": 3e-3,
+    "lr_alpha": 1e-2,  # exploration has to come back once one of the two turns is known to pay
+    "entropy_coefficient": 0.2,
+    "batch_steps": 420,
+    "eval_episodes": 50,
 }
 _TMAZE_LENGTH = 20
 

@@ -45,13 +45,12 @@ class Trainer:
         config: Config,
         stages: Sequence[Stage],
         evaluation_stage: Stage | None = None,
-        learner: Learner | None = None,
     ) -> None:
         self.config, self._stages = config, list(stages)
         self.log: MetricsLog | None = None
         self.evaluation_stage = evaluation_stage
         observation, action = stages[0].observation, stages[0].action
-        self.learner = learner or Learner(
+        self.learner = Learner(
             config,
             Dimensions(observation.size, action.size, action.discrete),
             choose_device(config.training.device),

@@ -1,0 +1,48 @@
+"""It learns: a reduced T-maze that only a memory can solve."""
+
+import pytest
+import torch
+
+from resel import RESeL
+from resel.tasks.tmaze import TMazeEnv
+
+_SMALL = {
+    "width": 16,
+    "embedding": 8,
+    "head_width": 16,
+    "state_size": 4,
+    "critics": 4,
+    "lr_context_encoder": 3e-3,
+    "lr_policy": 5e-3,
+    "lr_critic": 5e-3,
+    "lr_alpha": 1e-2,
+    "entropy_coefficient": 0.3,
+    "batch_steps": 120,
+    "warmup_steps": 300,
+    "buffer_steps": 20_000,
+    "eval_every": 0,
+    "policy_delay": 1,
+}
+_EPISODES = 40
+
+
+def _right_turns(encoder: str) -> float:
+    """Share of episodes in which the trained agent turns the way it was shown three steps ago."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        agent = RESeL(lambda: TMazeEnv(length=3), encoder=encoder, seed=1, **_SMALL)
+        agent.learn(2000)
+        mean, _ = agent.evaluate(_EPISODES)
+    finally:
+        torch.set_num_threads(before)
+    return mean  # 1 for each right turn, 0 for a wrong one, less for not getting there
+
+
+@pytest.mark.parametrize("encoder", ["gru", "mamba"])
+def test_a_recurrent_agent_learns_to_remember(encoder: str) -> None:
+    assert _right_turns(encoder) > 0.9
+
+
+def test_an_agent_without_memory_cannot_know_which_way_to_turn() -> None:
+    assert _right_turns("mlp") < 0.75
