@@ -76,10 +76,11 @@ def assert_holds(buffer: ReplayBuffer, expected: list[Trajectory]) -> None:
             np.testing.assert_array_equal(found, wanted)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     capacity=st.integers(1, 80),
-    lengths=st.lists(st.integers(1, 30), min_size=1, max_size=40),
+    # Many short episodes fill the places before the steps, and then a long one has to wrap.
+    lengths=st.lists(st.sampled_from([1, 1, 1, 2, 3, 9, 30]), min_size=1, max_size=90),
     seed=st.integers(0, 100),
 )
 def test_holds_what_the_endless_tape_holds(capacity: int, lengths: list[int], seed: int) -> None:
@@ -198,7 +199,8 @@ def test_windows_are_uniform_over_steps() -> None:
     pieces = [buffer.sample_windows(1, 2, rng)[0] for _ in range(8000)]
     for home in buffer:
         inside = [p for p in pieces if home.begin <= p.begin < home.begin + home.length]
-        assert abs(len(inside) - 200 * home.length) < 250
+        share = home.length / 40
+        assert abs(len(inside) - 8000 * share) < 5 * (8000 * share * (1 - share)) ** 0.5
         offsets = np.bincount([p.begin - home.begin for p in inside])
         assert len(offsets) == home.length - 1
         assert offsets.min() > 0.6 * offsets.mean()

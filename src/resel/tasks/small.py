@@ -10,10 +10,11 @@ from resel.tasks.spec import TaskSpec
 
 _COMMON: dict[str, Any] = {
     **SIZES["tiny"],
-    "lr_context_encoder": 1e-4,
+    "lr_context_encoder": 3e-4,
     "lr_policy": 1e-3,
-    "lr_critic": 1e-3,
+    "lr_critic": 3e-3,
     "lr_alpha": 3e-3,
+    "target_keep": 0.99,
     "batch_steps": 1000,
     "warmup_steps": 1000,
     "buffer_steps": 100_000,
@@ -21,10 +22,17 @@ _COMMON: dict[str, Any] = {
     "eval_episodes": 10,
     "checkpoint_every": 5000,
 }
-_PENDULUM = {**_COMMON, "steps": 30_000, "reward_scale": 0.1, "normalize_observations": True}
+_PENDULUM = {
+    **_COMMON,
+    "steps": 30_000,
+    "gamma": 0.96,
+    "reward_scale": 0.1,
+    "normalize_observations": True,
+}
 _CARTPOLE = {
     **_COMMON,
     "steps": 50_000,
+    "gamma": 0.98,
     "reward_scale": 0.1,
     "normalize_observations": True,
     "entropy_coefficient": 0.2,
@@ -33,6 +41,7 @@ _TMAZE = {
     **_COMMON,
     "steps": 10_000,
     "encoder": "gru",
+    "target_keep": 0.995,
     "lr_context_encoder": 1e-3,
     "lr_policy": 3e-3,
     "lr_critic": 3e-3,
