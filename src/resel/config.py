@@ -27,6 +27,10 @@ LrScope = Literal["encoder", "rnn"]
 def parse_count(text: str) -> int:
     """Whole numbers as people write them: `20000`, `20_000`, `1.5e6`."""
     try:
+        return int(text)
+    except ValueError:
+        pass  # not plain digits: perhaps 1.5e6
+    try:
         value = float(text.replace("_", ""))
     except ValueError:
         raise ValueError(f"{text!r} is not a number; write 20000, 20_000 or 2e4") from None

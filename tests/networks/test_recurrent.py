@@ -137,6 +137,20 @@ def test_by_trajectory_shows_each_trajectory_once() -> None:
     assert torch.equal(y, torch.cat([x, -x], -1))
 
 
+def test_padding_holds_nothing_of_other_trajectories() -> None:
+    torch.manual_seed(0)
+    layer = nn.LSTM(3, 5, batch_first=True)
+    x, start = random_tape(1, 9, 3, 0.0, 0)
+    start[0, 5] = True
+    x = x.float()
+    x[0, 0] = float("nan")
+    x.requires_grad_()
+    y = by_trajectory(x, start, lambda padded: layer(padded)[0])
+    (grad,) = torch.autograd.grad(y[0, 5:].sum(), x)
+    assert torch.isfinite(y[0, 5:]).all()
+    assert torch.isfinite(grad[0, 5:]).all()
+
+
 def test_segment_bounds() -> None:
     start = torch.tensor([[0, 0, 1, 0], [1, 1, 0, 0]], dtype=torch.bool)
     assert segment_bounds(start).tolist() == [0, 2, 4, 5, 8]

@@ -244,16 +244,17 @@ class Learner:
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Everything beyond the weights that the next update depends on."""
-        tensors = {"clamp_bounds": self._clamp_bounds}
-        steps: dict[str, dict[str, float]] = {}
+        tensors = {
+            "clamp_bounds": self._clamp_bounds,
+            "noise": self._noise.get_state(),
+            "subset": self._subset.get_state(),
+        }
         for name, optimizer in self._optimizers.items():
             for index, entry in optimizer.state_dict()["state"].items():
                 for key, value in entry.items():
-                    tensors[f"optimizer.{name}.{index}.{key}"] = torch.as_tensor(value)
-            steps[name] = {}
-        tensors["noise"] = self._noise.get_state()
-        tensors["subset"] = self._subset.get_state()
-        return tensors, {"updates": self.updates, "optimizers": sorted(steps)}
+                    tensors[f"optimizer.{name}.{index}.{key}"] = value.clone()
+        moments = sorted(name for name in tensors if name.startswith("optimizer."))
+        return tensors, {"updates": self.updates, "moments": moments}
 
     def restore(self, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> None:
         """Take over what `state` gave."""
@@ -262,6 +263,9 @@ class Learner:
             self._noise.set_state(tensors["noise"])
             self._subset.set_state(tensors["subset"])
             self.updates = int(document["updates"])
+            missing = [name for name in document["moments"] if name not in tensors]
+            if missing:
+                raise KeyError(missing[0])
             for name, optimizer in self._optimizers.items():
                 saved = optimizer.state_dict()
                 saved["state"] = _optimizer_state(tensors, f"optimizer.{name}.")

@@ -46,8 +46,8 @@ def by_trajectory(x: Tensor, start: Tensor, run: Callable[[Tensor], Tensor]) -> 
     column = torch.arange(int(lengths.max()), device=x.device)
     inside = column < lengths[:, None]  # (trajectories, longest)
     source = torch.where(inside, begin[:, None] + column, torch.zeros_like(column))
-    padded = x.flatten(0, 1)[source] * inside[..., None]
-    y = run(padded)
+    gathered = x.flatten(0, 1)[source]
+    y = run(torch.where(inside[..., None], gathered, torch.zeros_like(gathered)))
     return y[inside].view(*x.shape[:2], -1)
 
 

@@ -35,7 +35,7 @@ def _scratch(size: int, like: Any) -> Any:
 def _load_chunk(
     flat: Any, first_place: int, steps: int, channels: int, first: int, wide: int, out: Any
 ) -> None:
-    """Copy one block of channels of some steps to (K, W); channels beyond the last stay zero.
+    """Copy one block of channels of some steps to (K, W); channels beyond the last are zero.
 
     The steps lie far apart in memory: fetched in a run of their own they arrive together, one
     by one in the recurrence each would be waited for.
@@ -47,6 +47,8 @@ def _load_chunk(
         else:
             for c in range(wide):
                 out[k * LANES + c] = flat[at + c]
+            for c in range(wide, LANES):
+                out[k * LANES + c] = 0
 
 
 @inlined
@@ -119,10 +121,6 @@ def forward(
         wide = min(LANES, channels - first)
         _gather(A, first, wide, states, a)
         _gather(D, first, wide, 1, d_skip)
-        if wide < LANES:
-            dts[:] = 0
-            uts[:] = 0
-            zts[:] = 0
         for row in range(rows):
             _gather(initial[row * channels * states :], first, wide, states, h)
             for chunk in range(chunks):
@@ -211,11 +209,6 @@ def backward(
         _gather(D, first, wide, 1, d_skip)
         da[:] = 0
         dd[:] = 0
-        if wide < LANES:
-            dts[:] = 0
-            uts[:] = 0
-            zts[:] = 0
-            gys[:] = 0
         for row in range(rows):
             _gather(grad_final[row * channels * states :], first, wide, states, dh)
             for chunk in range(chunks - 1, -1, -1):
