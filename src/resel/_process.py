@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 
 import torch
@@ -18,6 +19,12 @@ def prepare_process(threads: int = 0) -> int:
         torch.set_num_threads(threads)
     _keep_freed_memory()
     return torch.get_num_threads()
+
+
+def render_offscreen() -> None:
+    """Let simulators draw without a screen, and without complaining that there is none."""
+    if sys.platform.startswith("linux") and not os.environ.get("DISPLAY"):
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
 
 def _keep_freed_memory() -> None:

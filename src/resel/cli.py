@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 import resel
-from resel._process import prepare_process
+from resel._process import prepare_process, render_offscreen
 from resel.agent import RESeL, configure
 from resel.config import (
     SIZES,
@@ -185,6 +185,7 @@ def evaluate_run(argv: Sequence[str]) -> int:
 def watch(argv: Sequence[str]) -> int:
     arguments = tyro.cli(WatchArguments, args=argv, prog="resel watch", config=_PLAIN)
     check_film_path(arguments.out)
+    render_offscreen()
     agent = _load(arguments.run, arguments.agent)
     stage = _evaluation_stage(agent.config, render_mode="rgb_array")
     seeds = evaluation_seeds(arguments.seed, _positive("episodes", arguments.episodes))

@@ -24,7 +24,7 @@ _COMMON: dict[str, Any] = {
 }
 _PENDULUM = {
     **_COMMON,
-    "steps": 30_000,
+    "steps": 20_000,
     "gamma": 0.96,
     "reward_scale": 0.1,
     "normalize_observations": True,
