@@ -32,6 +32,7 @@ from resel.config import (
     TrainingConfig,
 )
 from resel.errors import ConfigError, ReselError
+from resel.networks import kernels_are_compiled
 from resel.runs import default_run_path
 from resel.runs.curves import draw, read_curve, write_csv
 from resel.tasks import all_tasks, get_task, make_env, task_settings
@@ -316,6 +317,8 @@ def _introduce(run: Run, threads: int) -> None:
     _out.print(table)
     if learner.device.type == "cpu" and run.config.network.width >= SIZES["paper"]["width"]:
         _out.print("This is the paper's network, made for a GPU; --size tiny suits small tasks.")
+    if learner.device.type == "cpu" and not kernels_are_compiled():
+        _out.print("Compiling kernels for this machine: about a minute, once.")
     if run.resumed_at is not None:
         _out.print(f"Going on from step {run.resumed_at:,}.")
 

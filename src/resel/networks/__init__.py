@@ -17,4 +17,12 @@ __all__ = [
     "SquashedGaussian",
     "State",
     "build_encoder",
+    "kernels_are_compiled",
 ]
+
+
+def kernels_are_compiled() -> bool:
+    """Whether an earlier process has left the CPU kernels of this version on disk."""
+    from resel.networks import _numba_math  # Numba is slow to import
+
+    return _numba_math.kernels_are_compiled()

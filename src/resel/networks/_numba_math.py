@@ -40,6 +40,14 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     return compiled
 
 
+def kernels_are_compiled() -> bool:
+    """Whether an earlier process has left compiled kernels of this version on disk."""
+    from resel.networks import _kernels
+
+    folder = Path(_kernels.bias_elu_forward._cache.cache_path)  # type: ignore[attr-defined]
+    return any(folder.glob(f"*{_helper_digest()}*.nbi"))
+
+
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """A small function that becomes part of every kernel which calls it."""
     compiled: Callable[..., Any] = njit(

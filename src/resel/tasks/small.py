@@ -31,7 +31,7 @@ _PENDULUM = {
 }
 _CARTPOLE = {
     **_COMMON,
-    "steps": 50_000,
+    "steps": 25_000,
     "gamma": 0.98,
     "reward_scale": 0.1,
     "normalize_observations": True,
