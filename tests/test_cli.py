@@ -23,6 +23,7 @@ import resel
 from resel.cli import main
 from resel.config import Config
 from resel.runs import read_bundle, read_metrics
+from resel.tasks import task_settings
 
 COMMAND = str(Path(sys.executable).with_name("resel"))
 VERBS = ("train", "eval", "watch", "plot", "tasks")
@@ -90,7 +91,7 @@ def test_the_files_of_a_run(finished: Path) -> None:
 
     config = Config.from_json(read(finished / "config.json"))
     assert config.training.steps == 60 and config.network.width == 8
-    assert config.algorithm.entropy_coefficient == 0.1  # from the task
+    assert config.algorithm.entropy_coefficient == task_settings("TMaze-v0")["entropy_coefficient"]
 
     environment = read(finished / "environment.json")
     assert environment["device"] == "cpu" and environment["versions"]["torch"]
@@ -384,7 +385,7 @@ def test_help_shows_the_defaults_of_the_task(capsys: Any) -> None:
         return found[1]
 
     assert steps() == "1000000"
-    assert steps("TMaze-v0") == "20000"
+    assert steps("TMaze-v0") == str(task_settings("TMaze-v0")["steps"])
 
 
 # Signals, in processes of their own

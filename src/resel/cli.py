@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 import resel
 from resel._process import prepare_process, render_offscreen
@@ -217,7 +217,11 @@ def tasks(argv: Sequence[str]) -> int:
         names = ("id", "family", "observation_size", "action_size", "horizon", "steps")
         print(json.dumps([{n: getattr(t, n) for n in names} for t in all_tasks()], indent=1))
         return 0
-    table = Table("task", "observation", "action", "horizon", "steps", "what it asks", box=None)
+    table = Table(
+        Column("task", no_wrap=True),
+        *("obs", "act", "horizon", "steps", "what it asks"),
+        box=None,
+    )
     family = ""
     for task in all_tasks():
         if task.family != family:

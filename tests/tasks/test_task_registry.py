@@ -77,7 +77,7 @@ def test_the_small_family_is_complete() -> None:
 @pytest.mark.filterwarnings("ignore:.*A Box observation space m.* value is -?infinity:UserWarning")
 def test_gymnasium_accepts_the_environment(task: TaskSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    rendered_by_us = task.id == "TMaze-v0"
+    rendered_by_us = task.id.startswith(("TMaze", "Wind", "KeyToDoor"))
     check_env(gymnasium.make(task.gym_id), skip_render_check=not rendered_by_us)
 
 
@@ -101,15 +101,20 @@ def test_no_episode_outlasts_the_horizon(task: TaskSpec) -> None:
         _, _, terminated, truncated, _ = env.step(env.action_space.sample())
         steps += 1
     assert steps <= task.horizon
-    assert terminated != (steps == task.horizon and not task.ends_itself)
+    if task.ends_itself:
+        assert terminated and steps == task.horizon
+    elif not task.id.startswith("AntDir"):  # a trial may lose steps to a fall in its first half
+        assert truncated == (steps == task.horizon)
 
 
 @every_task
 def test_settings_build_a_config(task: TaskSpec) -> None:
-    config = Config.build(task.id, task_settings(task.id))
-    assert config.training.steps == task.steps
-    assert config.training.warmup_steps < task.steps
-    assert config.network.width == SIZES["tiny"]["width"]
+    for preset in ["paper"] if task.released is None else ["paper", "released"]:
+        config = Config.build(task.id, task_settings(task.id, preset))
+        assert config.training.steps == task.steps
+        assert config.training.warmup_steps < task.steps
+        size = "tiny" if task.family == "small" else "paper"
+        assert config.network.width == SIZES[size]["width"]
 
 
 @every_task
@@ -269,7 +274,8 @@ def test_our_own_errors_pass_unchanged(
 
 def test_settings_are_a_copy_and_empty_for_others() -> None:
     task_settings("TMaze-v0")["steps"] = 1
-    assert task_settings("resel/TMaze-v0")["steps"] == 20_000
+    maze = get_task("TMaze-v0")
+    assert maze is not None and task_settings("resel/TMaze-v0")["steps"] == maze.steps > 1
     assert task_settings("Pendulum-v1") == {}
 
 
@@ -284,7 +290,7 @@ def test_the_released_preset_goes_on_top(
 ) -> None:
     spec = add_task(monkeypatch, released={"gamma": 0.5})
     assert task_settings(spec.id, "released") == {**spec.settings, "gamma": 0.5}
-    assert task_settings(spec.id)["gamma"] == 0.99
+    assert task_settings(spec.id) == spec.settings
     with pytest.raises(ConfigError, match="choose from paper, released"):
         task_settings(spec.id, "other")
 
@@ -301,7 +307,7 @@ def test_evaluation_has_its_own_arguments(
     assert lengths == [20, 2]
 
 
-def test_importing_makes_no_environment_and_no_torch() -> None:
+def test_importing_makes_no_environment_and_loads_no_simulator() -> None:
     program = """
         import sys
         import gymnasium
@@ -311,7 +317,8 @@ def test_importing_makes_no_environment_and_no_torch() -> None:
         gymnasium.make = refuse
         import resel.tasks
         assert "resel/TMaze-v0" in gymnasium.registry
-        assert "torch" not in sys.modules and "pygame" not in sys.modules
+        loaded = {"pygame", "pybullet", "pybullet_envs_gymnasium", "mujoco"} & set(sys.modules)
+        assert not loaded, loaded
         import importlib
         importlib.reload(resel.tasks)
     """

@@ -4,6 +4,7 @@ Importing this registers our tasks with Gymnasium as `resel/<id>`.
 """
 
 from resel.tasks.masking import KeepIndices, mask
+from resel.tasks.randomize import RandomizeField
 from resel.tasks.registry import (
     DEFAULT_EPISODE_CAP,
     all_tasks,
@@ -23,6 +24,7 @@ __all__ = [
     "KeepIndices",
     "Needs",
     "ObservationSpec",
+    "RandomizeField",
     "TMazeEnv",
     "TaskSpec",
     "all_tasks",

@@ -12,6 +12,7 @@ from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from resel.errors import ConfigError, UnsupportedSpaceError
+from resel.tasks.guard import Sealed
 
 
 class KeepIndices(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
@@ -48,7 +49,7 @@ def masked(
 ) -> gymnasium.Env[Any, Any]:
     """The entry point of masked tasks: `base` without its time limit, with `keep` seen."""
     # The limit is left out here because Gymnasium adds the registered one outside.
-    return KeepIndices(gymnasium.make(base, render_mode=render_mode).unwrapped, keep)
+    return Sealed(KeepIndices(gymnasium.make(base, render_mode=render_mode).unwrapped, keep))
 
 
 def _checked(keep: Sequence[int], size: int) -> list[int]:

@@ -20,13 +20,21 @@ from resel.errors import (
     ReselError,
     UnknownTaskError,
 )
-from resel.tasks import small
+from resel.tasks import classic, gravity, key_to_door, mdp, meta, small
+from resel.tasks.guard import STRICT
 from resel.tasks.spec import TaskSpec
 
 DEFAULT_EPISODE_CAP = 10_000
 """Steps after which an environment without a limit of its own is truncated."""
 
-_FAMILIES: tuple[Callable[[], Iterable[TaskSpec]], ...] = (small.tasks,)
+_FAMILIES: tuple[Callable[[], Iterable[TaskSpec]], ...] = (
+    small.tasks,
+    classic.tasks,
+    gravity.tasks,
+    meta.tasks,
+    key_to_door.tasks,
+    mdp.tasks,
+)
 _TASKS: dict[str, TaskSpec] = {spec.id: spec for family in _FAMILIES for spec in family()}
 
 
@@ -39,6 +47,7 @@ def register_tasks() -> None:
                 entry_point=spec.entry_point,
                 kwargs=dict(spec.kwargs),
                 max_episode_steps=None if spec.ends_itself else spec.horizon,
+                additional_wrappers=(STRICT,),
                 disable_env_checker=True,  # observations are checked where they are encoded
             )
 

@@ -1,0 +1,43 @@
+"""Dynamics-randomised tasks: MuJoCo robots under a gravity that changes with every episode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from resel.tasks._presets import FAST_RATES, RELEASED_EVALUATION, SLOW_RATES, paper
+from resel.tasks.simulators import MUJOCO
+from resel.tasks.spec import TaskSpec
+
+_SIZES = {
+    "Ant": (27, 8),
+    "HalfCheetah": (17, 6),
+    "Hopper": (11, 3),
+    "Humanoid": (376, 17),
+    "Walker2d": (17, 6),
+}
+_RELEASED: dict[str, dict[str, Any]] = {"Hopper": {"entropy_coefficient": 0.0}}
+
+
+def tasks() -> Iterator[TaskSpec]:
+    """The family, in the order it is listed."""
+    for robot, (observation_size, action_size) in _SIZES.items():
+        yield TaskSpec(
+            id=f"{robot}-gravity-v0",
+            family="gravity",
+            summary=f"Run with MuJoCo's {robot} under an unseen gravity.",
+            entry_point="resel.tasks.randomize:gravity_env",
+            kwargs={"robot": robot},
+            evaluation_kwargs={"split": "test"},
+            horizon=1000,
+            observation_size=observation_size,
+            action_size=action_size,
+            settings=paper(2_000_000, FAST_RATES, 1000),
+            released={
+                **RELEASED_EVALUATION,
+                **SLOW_RATES,
+                "batch_steps": 999,
+                **_RELEASED.get(robot, {}),
+            },
+            needs=MUJOCO,
+        )

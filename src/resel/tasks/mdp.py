@@ -1,0 +1,38 @@
+"""Fully observed MuJoCo tasks, under the names of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from resel.tasks._presets import FAST_RATES, RELEASED_EVALUATION, SLOW_RATES, paper
+from resel.tasks.simulators import MUJOCO
+from resel.tasks.spec import TaskSpec
+
+_SIZES = {
+    "HalfCheetah": (17, 6),
+    "Hopper": (11, 3),
+    "Walker2d": (17, 6),
+    "Ant": (27, 8),
+    "Humanoid": (376, 17),
+}
+_PAPER: dict[str, dict[str, Any]] = {"Hopper": {"entropy_coefficient": 0.0}}
+_RELEASED: dict[str, dict[str, Any]] = {"HalfCheetah": FAST_RATES}
+
+
+def tasks() -> Iterator[TaskSpec]:
+    """The family, in the order it is listed."""
+    for robot, (observation_size, action_size) in _SIZES.items():
+        yield TaskSpec(
+            id=f"{robot}-v2",
+            family="MDP",
+            summary=f"Run with MuJoCo's {robot}, everything seen.",
+            entry_point="resel.tasks.simulators:bare_mujoco",
+            kwargs={"robot": robot},
+            horizon=1000,
+            observation_size=observation_size,
+            action_size=action_size,
+            settings=paper(5_000_000, SLOW_RATES, 1000, **_PAPER.get(robot, {})),
+            released={**RELEASED_EVALUATION, "batch_steps": 1999, **_RELEASED.get(robot, {})},
+            needs=MUJOCO,
+        )

@@ -1,0 +1,145 @@
+"""Randomised dynamics: a field of a MuJoCo model scaled anew for every episode, unseen."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.utils import RecordConstructorArgs
+from numpy.typing import NDArray
+
+from resel.errors import ConfigError
+from resel.tasks.guard import Sealed
+from resel.tasks.simulators import mujoco_env
+from resel.tasks.splits import TaskSplit
+
+_SCALED_ALONG = {"body_mass": "body_inertia"}
+"""Denser bodies are harder to turn as well."""
+
+
+class RandomizeField(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Scales one field of the model by 1.5^a, with a drawn from U[-limit, limit] for each task.
+
+    `field` is `gravity` or any array of floats of the model, such as `body_mass`,
+    `geom_friction` or `dof_damping`; `per_entry` draws a factor for each of its entries. All
+    `tasks` are fixed by `task_seed`: the first `train_tasks` are for training, the rest held
+    out. An episode plays a random one of its `split`, or the one that `options={"task": 3}`
+    asks for. The value stands in `info[field]` and the task in `info[field + "_task"]`, never in
+    the observation. Several wrappers randomise several fields.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        field: str = "gravity",
+        *,
+        split: str = "train",
+        tasks: int = 60,
+        train_tasks: int = 40,
+        limit: float = 3.0,
+        base: float = 1.5,
+        per_entry: bool = False,
+        task_seed: int = 1,
+    ) -> None:
+        RecordConstructorArgs.__init__(
+            self,
+            field=field,
+            split=split,
+            tasks=tasks,
+            train_tasks=train_tasks,
+            limit=limit,
+            base=base,
+            per_entry=per_entry,
+            task_seed=task_seed,
+        )
+        gymnasium.Wrapper.__init__(self, env)
+        if not (np.isfinite(limit) and limit >= 0 and np.isfinite(base) and base > 0):
+            raise ConfigError(
+                f"limit={limit!r} with base={base!r} cannot work: the limit must be at least 0 "
+                "and the base above 0."
+            )
+        self.field = field
+        self.split = TaskSplit(tasks, train_tasks, split)
+        nominal = _array(env, field)
+        self._nominal = {field: nominal.copy()}
+        if field in _SCALED_ALONG:
+            self._nominal[_SCALED_ALONG[field]] = _array(env, _SCALED_ALONG[field]).copy()
+        rng = np.random.default_rng(task_seed)
+        exponents = rng.uniform(-limit, limit, (tasks, nominal.size if per_entry else 1))
+        self.scales: NDArray[np.float64] = base**exponents  # (tasks, entries or 1)
+        self._task = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start an episode of another task."""
+        if seed is not None:
+            # Seeds the generator that the task is drawn from; the second reset goes on with it.
+            self.env.reset(seed=seed, options=options)
+        self._task = self.split.draw(self.np_random, options)
+        self._write(self.scales[self._task])
+        observation, info = self.env.reset(options=options)
+        return observation, {**info, **self._told()}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """A step of the environment, with the field's value added to its info."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return observation, reward, terminated, truncated, {**info, **self._told()}
+
+    def _write(self, scale: NDArray[np.float64]) -> None:
+        for name, nominal in self._nominal.items():
+            array = _array(self.env, name)
+            if scale.size == nominal.size:
+                array[:] = nominal * scale.reshape(nominal.shape)
+            else:  # one factor for all, or one for each row
+                array[:] = nominal * scale.reshape(-1, *[1] * (nominal.ndim - 1))
+        if self.field != "gravity":
+            # What MuJoCo derives from masses and the like; the reset that follows clears `data`.
+            simulator: Any = self.env.unwrapped
+            importlib.import_module("mujoco").mj_setConst(simulator.model, simulator.data)
+
+    def _told(self) -> dict[str, Any]:
+        value = _array(self.env, self.field).copy()
+        return {self.field: value, f"{self.field}_task": self._task}
+
+
+def _array(env: gymnasium.Env[Any, Any], field: str) -> NDArray[np.float64]:
+    """A view into the simulator's own memory."""
+    model = getattr(env.unwrapped, "model", None)
+    if model is None or not hasattr(model, "opt"):
+        raise ConfigError(
+            f"{env.unwrapped} has no MuJoCo model: only Gymnasium's MuJoCo environments and "
+            "others with `model` and `data` can be randomised."
+        )
+    value = model.opt.gravity if field == "gravity" else getattr(model, field, None)
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or not value.size:
+        raise ConfigError(
+            f"field={field!r} is not an array of numbers of the MuJoCo model: use gravity, "
+            "body_mass, geom_friction, dof_damping or another one."
+        )
+    return value
+
+
+def gravity_env(
+    robot: str,
+    split: str = "train",
+    tasks: int = 60,
+    train_tasks: int = 40,
+    limit: float = 3.0,
+    task_seed: int = 1,
+    render_mode: str | None = None,
+) -> gymnasium.Env[Any, Any]:
+    """The entry point of the gravity tasks."""
+    return Sealed(
+        RandomizeField(
+            mujoco_env(robot, render_mode),
+            "gravity",
+            split=split,
+            tasks=tasks,
+            train_tasks=train_tasks,
+            limit=limit,
+            task_seed=task_seed,
+        )
+    )

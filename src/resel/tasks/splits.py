@@ -1,0 +1,55 @@
+"""Tasks of one family by number: some to train on, the rest held out for evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from resel.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class TaskSplit:
+    """`total` tasks, the first `train` of them for training, and the part that is played."""
+
+    total: int
+    train: int
+    part: str = "train"
+    """train, test or all."""
+
+    def __post_init__(self) -> None:
+        for name, value in (("total", self.total), ("train", self.train)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ConfigError(f"A split with {name}={value!r} tasks cannot work: at least 1.")
+        if self.part not in ("train", "test", "all"):
+            raise ConfigError(f"split={self.part!r} is not known: use train, test or all.")
+        if not self.numbers:
+            raise ConfigError(
+                f"Of {self.total} tasks {self.train} are for training, "
+                f"which leaves none for split={self.part!r}: lower the training tasks."
+            )
+
+    @property
+    def numbers(self) -> range:
+        """The tasks of the part that is played."""
+        if self.part == "all":
+            return range(self.total)
+        if self.part == "train":
+            return range(min(self.train, self.total))
+        return range(self.train, self.total)
+
+    def draw(self, rng: np.random.Generator, options: Mapping[str, Any] | None) -> int:
+        """A random task of the part, or any task that `options["task"]` asks for."""
+        if options is None or "task" not in options:
+            return int(rng.integers(self.numbers.start, self.numbers.stop))
+        number = options["task"]
+        if isinstance(number, bool) or not isinstance(number, int | np.integer):
+            raise ConfigError(f"options['task']={number!r} is not a whole number.")
+        if not 0 <= number < self.total:
+            raise ConfigError(
+                f"There is no task {number}: options['task'] goes from 0 to {self.total - 1}."
+            )
+        return int(number)
