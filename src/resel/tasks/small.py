@@ -39,10 +39,9 @@ _CARTPOLE = {
 }
 _TMAZE = {
     **_COMMON,
-    "steps": 10_000,
+    "steps": 12_000,
     "encoder": "gru",
     "target_keep": 0.995,
-    "lr_context_encoder": 1e-3,
     "lr_policy": 3e-3,
     "lr_critic": 3e-3,
     "lr_alpha": 1e-2,  # exploration has to come back once one of the two turns is known to pay
