@@ -197,7 +197,7 @@ def test_older_versions_do_not_warn(recwarn: pytest.WarningsRecorder) -> None:
     ("task", "suggestion"),
     [
         ("Pendulum-V-v1", "Did you mean .*Pendulum-V-v0"),
-        ("resel/Tmaze-v0", r"Did you mean TMaze-v0\?"),
+        ("resel/Tmaze-v0", "Did you mean TMaze-v0"),
         ("cartpole-v1", "Did you mean CartPole-v1"),
         ("CartPole", "Did you mean .*CartPole-v1"),
         ("xyzzy", r"all_tasks\(\) lists ours.*write it as module:Id-v0"),
@@ -218,14 +218,16 @@ def test_a_module_is_imported_first(
         " max_episode_steps=7)\n"
     )
     (tmp_path / "needy_worlds.py").write_text("import no_such_dependency\n")
-    (tmp_path / "broken_worlds.py").write_text("1 / 0\n")
+    (tmp_path / "zero_division_worlds.py").write_text("1 / 0\n")
     monkeypatch.syspath_prepend(tmp_path)
     spec = make_env("my_worlds:Mine-v0").spec
     assert spec is not None and spec.max_episode_steps == 7
     with pytest.raises(MissingDependencyError, match=r"'needy_worlds'.*'no_such_dependency'"):
         make_env("needy_worlds:Mine-v0")
-    with pytest.raises(EnvironmentFault, match="'broken_worlds', which raised ZeroDivisionError"):
-        make_env("broken_worlds:Mine-v0")
+    with pytest.raises(
+        EnvironmentFault, match="'zero_division_worlds', which raised ZeroDivisionError"
+    ):
+        make_env("zero_division_worlds:Mine-v0")
     with pytest.raises(MissingDependencyError, match=r"No module named 'no_worlds'.*PYTHONPATH"):
         make_env("no_worlds:Mine-v0")
 
