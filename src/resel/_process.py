@@ -8,15 +8,20 @@ import sys
 
 import torch
 
+from resel.config import SIZES
+
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _KEPT = 1 << 30
 
 
-def prepare_process(threads: int = 0) -> int:
-    """Choose the CPU threads and keep freed memory for the next update; the threads chosen."""
-    if threads:
-        torch.set_num_threads(threads)
+def prepare_process(threads: int, width: int) -> int:
+    """Choose the CPU threads and keep freed memory for the next update; the threads chosen.
+
+    Networks below the paper's width have too little to do at a time to be shared between cores.
+    """
+    if threads or width < SIZES["paper"]["width"]:
+        torch.set_num_threads(threads or 1)
     _keep_freed_memory()
     return torch.get_num_threads()
 

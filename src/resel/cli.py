@@ -132,7 +132,7 @@ class TasksArguments:
 def train(argv: Sequence[str]) -> int:
     arguments = _train_arguments(argv)
     config = Config(arguments.task, arguments.network, arguments.algorithm, arguments.training)
-    threads = prepare_process(config.training.threads)
+    threads = prepare_process(config.training.threads, config.network.width)
     if arguments.resume == "auto" and arguments.run_dir is None:
         raise ConfigError("--resume auto needs --run-dir: it goes on with the run in that folder.")
     path = arguments.run_dir or default_run_path(

@@ -184,7 +184,7 @@ class TrainingConfig:
     device: str = "auto"
     """auto, cpu or cuda (cuda:1 and so on)."""
     threads: Count = 0
-    """CPU threads of the command; 0 chooses. Has no effect on `import resel`."""
+    """CPU threads of the command; 0 takes one below the paper's width, all cores from there on."""
 
     def __post_init__(self) -> None:
         _at_least(
