@@ -1,5 +1,7 @@
 """Train on any Gymnasium environment, save the agent, load it and act with it.
 
+It shows the mechanics: 3,000 steps are far too few to solve the task (a return of -500).
+
 Run with: python examples/any_environment.py
 """
 

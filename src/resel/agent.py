@@ -145,6 +145,11 @@ class RESeL:
         encoded = (
             spec.encode_batch(observation, rows) if batched else spec.encode(observation)[None]
         )
+        if state is not None and not isinstance(state, PolicyState):
+            raise BadInputError(
+                f"predict got {type(state).__name__} as state: pass what the last call returned, "
+                "or None to start an episode."
+            )
         if state is None:
             state = actor.initial_state(rows)
             starts = np.ones(rows, np.bool_)
