@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from resel.networks.encoders.base import Encoder, State
@@ -52,4 +51,4 @@ class LSTMEncoder(Encoder):
         weight = self.layers.weight_hh_l0
         assert isinstance(weight, Tensor)
         shape = (rows, self.layers.num_layers, self.layers.hidden_size)
-        return (weight.new_zeros(shape), torch.zeros_like(weight.new_zeros(shape)))
+        return (weight.new_zeros(shape), weight.new_zeros(shape))

@@ -138,7 +138,6 @@ class _FusedScan(torch.autograd.Function):
         _threads.run_groups(lambda group, of: _cpu.forward(*arrays, *sizes, group, of), groups)
         ctx.save_for_backward(*inputs, saved)
         ctx.given = (D is not None, z is not None, initial_state is not None)
-        ctx.mark_non_differentiable()
         return y, final
 
     @staticmethod
