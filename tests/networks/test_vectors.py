@@ -7,21 +7,32 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import njit
 
-from resel.networks._vectors import LANES, exp, load, splat, store, total
+from resel.networks._numba_math import kernel
+from resel.networks._vectors import LANES, exp, exp2, load, splat, spread, store, total
 
 DTYPES = [np.float32, np.float64]
 ULP = {np.float32: 2.0**-23, np.float64: 2.0**-52}
 
 
-@njit(error_model="numpy")
+@kernel
 def exp_all(x: Any, y: Any) -> None:
     for i in range(0, len(x), LANES):
         store(y, i, exp(load(x, i)))
 
 
-@njit(error_model="numpy")
+@kernel
+def exp2_all(x: Any, y: Any) -> None:
+    for i in range(0, len(x), LANES):
+        store(y, i, exp2(load(x, i)))
+
+
+@kernel
+def spread_from(x: Any, at: int, y: Any) -> None:
+    store(y, 0, spread(x, at))
+
+
+@kernel
 def arithmetic(x: Any, y: Any, scalar: Any, out: Any) -> None:
     a, b, c = load(x, 0), load(y, 0), splat(scalar)
     store(out, 0, a + b)
@@ -30,17 +41,17 @@ def arithmetic(x: Any, y: Any, scalar: Any, out: Any) -> None:
     store(out, 3 * LANES, a / b)
 
 
-@njit(error_model="numpy")
+@kernel
 def total_from(x: Any, at: int) -> Any:
     return total(load(x, at))
 
 
-def our_exp(values: Any, dtype: Any) -> Any:
-    """exp of any number of values."""
+def our_exp(values: Any, dtype: Any, function: Any = exp_all) -> Any:
+    """exp, or another function, of any number of values."""
     x = np.zeros(-(-len(values) // LANES) * LANES, dtype)
     x[: len(values)] = values
     y = np.empty_like(x)
-    exp_all(x, y)
+    function(x, y)
     return y[: len(values)]
 
 
@@ -51,9 +62,9 @@ def test_exp_of_ordinary_numbers(dtype: Any) -> None:
     x = x.astype(dtype)
     expected = np.exp(x.astype(np.longdouble))
     error = np.abs(our_exp(x, dtype).astype(np.longdouble) / expected - 1)
-    near_overflow = x > high - 0.36  # 2^n no longer fits there, and the polynomial reaches further
+    near_overflow = x > high - 0.36  # infinity may come half a power of two early
     assert error[~near_overflow].max() < ULP[dtype]
-    assert error[near_overflow].max() < 200 * 2.0**-52 + 8 * ULP[dtype]
+    assert np.all((error[near_overflow] < ULP[dtype]) | np.isinf(error[near_overflow]))
     assert our_exp([0.0, -0.0], dtype).tolist() == [1.0, 1.0]
 
 
@@ -66,13 +77,13 @@ def test_exp_of_any_float32() -> None:
         error = np.abs(y / expected - 1)
     assert np.array_equal(np.isnan(y), np.isnan(x))
     number = ~np.isnan(x)
-    assert np.array_equal(np.isinf(y[number]), np.isinf(rounded[number]))
+    assert np.all(np.isinf(y[np.isinf(rounded)]))
+    assert not np.any(np.isinf(y[number & (x < 88.36)]))
     small = number & (rounded < np.finfo(np.float32).tiny)  # zero may come a little early
     assert np.all((y[small] >= 0) & (np.abs(y[small] - expected[small]) < 1.2e-38))
     assert np.all(y[number & (x < -104)] == 0)
     normal = number & ~small & np.isfinite(rounded)
     assert error[normal & (x < 88.36)].max() < ULP[np.float32]
-    assert error[normal].max() < 8 * ULP[np.float32]
 
 
 def test_exp_at_the_ends_of_float64() -> None:
@@ -129,3 +140,25 @@ def test_total_from_any_place(dtype: Any) -> None:
         True,
         False,
     ]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_exp2(dtype: Any) -> None:
+    reach = 125.9 if dtype == np.float32 else 1021.9
+    x = np.concatenate([np.linspace(-reach, reach, 200_001), np.linspace(-2, 2, 100_001)])
+    x = x.astype(dtype)
+    error = np.abs(our_exp(x, dtype, exp2_all) / np.exp2(x.astype(np.longdouble)) - 1)
+    assert error.max() < 1.5 * ULP[dtype]
+    ends = [0.0, -0.0, -1e30, -math.inf, 1e30, math.inf, math.nan]
+    y = our_exp(ends, dtype, exp2_all)
+    assert y[:6].tolist() == [1.0, 1.0, 0.0, 0.0, math.inf, math.inf] and np.isnan(y[6])
+    powers = np.arange(-100, 101)
+    assert np.array_equal(our_exp(powers, dtype, exp2_all), 2.0**powers)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_spread(dtype: Any) -> None:
+    x = np.arange(20, dtype=dtype)
+    y = np.zeros(LANES, dtype)
+    spread_from(x, 17, y)
+    assert y.tolist() == [17] * LANES

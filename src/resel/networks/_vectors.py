@@ -2,17 +2,18 @@
 
 LLVM vectorises a loop only where it can prove that its arrays do not overlap, and a loop of a few
 dozen elements over many arrays is left alone. Here a kernel says itself what is a vector: `load`,
-`store`, `splat`, `total` and `exp` around ordinary `+`, `-`, `*`
-and `/`. A vector holds `LANES` numbers of
-the array's dtype; LLVM maps it to whatever registers the machine has.
+`store`, `splat`, `spread`, `total`, `exp` and `exp2` around ordinary `+`, `-`, `*` and `/`. A
+vector holds `LANES` numbers of the array's dtype; LLVM maps it to whatever registers the machine
+has. Indices are taken as they are: a negative one does not count from the end.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -68,19 +69,33 @@ def store(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
     return types.none(array, types.intp, value), codegen
 
 
+def _repeat(builder: Any, kind: Any, value: Any) -> Any:
+    nothing = ir.Constant(kind, ir.Undefined)
+    one = builder.insert_element(nothing, value, ir.Constant(ir.IntType(32), 0))
+    mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.shuffle_vector(one, nothing, mask)
+
+
 @intrinsic  # type: ignore[untyped-decorator]
 def splat(typing_context: Any, value: Any) -> Any:
     """One number in every lane."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = context.get_value_type(signature.return_type)
-        one = builder.insert_element(
-            ir.Constant(kind, ir.Undefined), args[0], ir.Constant(ir.IntType(32), 0)
-        )
-        mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-        return builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), mask)
+        return _repeat(builder, context.get_value_type(signature.return_type), args[0])
 
     return _Vector(value)(value), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def spread(typing_context: Any, array: Any, index: Any) -> Any:
+    """The number at `index` of a contiguous 1-D array in every lane."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(array)(context, builder, args[0]).data
+        kind = context.get_value_type(signature.return_type)
+        return _repeat(builder, kind, builder.load(builder.gep(data, [args[1]])))
+
+    return _Vector(array.dtype)(array, types.intp), codegen
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -126,56 +141,123 @@ _overload_operator(operator.mul, _binary("fmul"))
 _overload_operator(operator.truediv, _binary("fdiv"))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def exp(typing_context: Any, vector: Any) -> Any:
-    """e to the x in every lane, to about one unit in the last place.
+def _power_coefficients(base: float, degree: int) -> list[float]:
+    """A polynomial for base^f as far as f = half the distance of powers of two, lowest first."""
+    reach = 0.5 * math.log(2) / math.log(base)
+    chebyshev = np.polynomial.chebyshev.chebinterpolate(lambda t: base ** (reach * t), degree)
+    powers = np.polynomial.chebyshev.cheb2poly(chebyshev)
+    return [1.0, *(float(c / reach**k) for k, c in enumerate(powers[1:], 1))]  # base^0 is just 1
 
-    x = n ln 2 + f with |f| <= ln 2 / 2; the polynomial gives e^f and the exponent bits 2^n. NaN
-    stays NaN, underflow gives 0 and overflow infinity.
-    """
-    double = vector.dtype == types.float64
-    bits, mantissa, bias = (64, 52, 1023) if double else (32, 23, 127)
-    lowest, highest = (-709.0, 710.0) if double else (-88.0, 89.0)
-    degree = 13 if double else 7
-    # ln 2 in two parts, the first with trailing zeros so that n times it is exact
-    high = 0.693147180369123816490 if double else 0.693359375
-    low = math.log(2) - high if not double else 1.90821492927058770002e-10
+
+def _series(rate: float, degree: int) -> list[float]:
+    """Taylor's coefficients of e^(rate f), for more digits than the fit above has."""
+    return [rate**k / math.factorial(k) for k in range(degree + 1)]
+
+
+class _Power(NamedTuple):
+    """Numbers of the exponential function for one base and dtype."""
+
+    mantissa: int
+    shift: float
+    """Added to a number, it leaves the nearest integer in the lowest bits."""
+    per_two: float
+    """log2 of the base."""
+    two: tuple[float, float]
+    """1 / per_two in two parts, the first with trailing zeros so that n times it is exact."""
+    least: float
+    most: float
+    """Beyond these exponents of two the result is 0 and infinity."""
+    coefficients: list[float]
+
+
+_POWERS = {
+    ("e", types.float32): _Power(
+        23,
+        1.5 * 2.0**23 + 127,
+        1 / math.log(2),
+        (0.693359375, math.log(2) - 0.693359375),
+        -127.0,
+        128.0,
+        _power_coefficients(math.e, 6),
+    ),
+    ("e", types.float64): _Power(
+        52,
+        1.5 * 2.0**52 + 1023,
+        1 / math.log(2),
+        (0.693147180369123816490, 1.90821492927058770002e-10),
+        -1023.0,
+        1024.0,
+        _series(1.0, 13),
+    ),
+    ("2", types.float32): _Power(
+        23, 1.5 * 2.0**23 + 127, 1.0, (1.0, 0.0), -127.0, 128.0, _power_coefficients(2.0, 6)
+    ),
+    ("2", types.float64): _Power(
+        52, 1.5 * 2.0**52 + 1023, 1.0, (1.0, 0.0), -1023.0, 1024.0, _series(math.log(2), 13)
+    ),
+}
+
+
+def _power(base: str, vector: Any) -> Any:
+    """Code for base^x: x = (n + f) / per_two with |f| <= 1/2, a polynomial for f, bits for n."""
+    numbers = _POWERS[base, vector.dtype]
+    integer = ir.IntType(vector.dtype.bitwidth)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = args[0].type
-        integers = ir.VectorType(ir.IntType(bits), LANES)
 
         def constant(value: float) -> Any:
             return ir.Constant(kind, [value] * LANES)
 
-        def whole(value: int) -> Any:
-            return ir.Constant(integers, [value] * LANES)
-
         def multiply_add(a: Any, b: Any, c: Any) -> Any:
-            return builder.fadd(builder.fmul(a, b, flags=_FLAGS), c, flags=("contract",))
+            return builder.fadd(builder.fmul(a, b, flags=("contract",)), c, flags=("contract",))
 
-        def rounded(value: Any) -> Any:
-            function_type = ir.FunctionType(kind, [kind])
-            name = f"llvm.rint.{_LLVM_NAME[vector.dtype]}"
-            return builder.call(
-                cgutils.get_or_insert_function(builder.module, function_type, name), [value]
+        def at_least(low: float, value: Any) -> Any:  # compare and select keeps NaN
+            return builder.select(
+                builder.fcmp_ordered(">", constant(low), value), constant(low), value
             )
 
-        x = args[0]
-        # compare and select rather than min and max, which would swallow NaN
-        x = builder.select(builder.fcmp_ordered("<", x, constant(lowest)), constant(lowest), x)
-        x = builder.select(builder.fcmp_ordered(">", x, constant(highest)), constant(highest), x)
-        n = rounded(builder.fmul(x, constant(1 / math.log(2))))
-        most = constant(float(bias))  # beyond it the polynomial grows and overflows by itself
-        n = builder.select(builder.fcmp_ordered(">", n, most), most, n)
+        def at_most(high: float, value: Any) -> Any:
+            return builder.select(
+                builder.fcmp_ordered("<", constant(high), value), constant(high), value
+            )
+
+        x = at_most(
+            numbers.most / numbers.per_two, at_least(numbers.least / numbers.per_two, args[0])
+        )
+        shifted = multiply_add(x, constant(numbers.per_two), constant(numbers.shift))
+        # Kernels allow sums to be reordered, which would undo this one.
+        fence = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(kind, [kind]),
+            f"llvm.arithmetic.fence.{_LLVM_NAME[vector.dtype]}",
+        )
+        shifted = builder.call(fence, [shifted])
+        n = builder.fsub(shifted, constant(numbers.shift))
+        high, low = numbers.two
         f = multiply_add(n, constant(-high), x)
-        f = multiply_add(n, constant(-low), f)
-        p = constant(1 / math.factorial(degree))
-        for k in range(degree - 1, -1, -1):
-            p = multiply_add(f, p, constant(1 / math.factorial(k)))
-        is_number = builder.fcmp_ordered("ord", n, n)
-        exponent = builder.fptosi(builder.select(is_number, n, constant(0.0)), integers)
-        scale = builder.shl(builder.add(exponent, whole(bias)), whole(mantissa))
-        return builder.fmul(p, builder.bitcast(scale, kind))
+        if low:
+            f = multiply_add(n, constant(-low), f)
+        p = constant(numbers.coefficients[-1])
+        for coefficient in reversed(numbers.coefficients[:-1]):
+            p = multiply_add(f, p, constant(coefficient))
+        bits = builder.bitcast(shifted, ir.VectorType(integer, LANES))
+        places = ir.Constant(ir.VectorType(integer, LANES), [numbers.mantissa] * LANES)
+        return builder.fmul(p, builder.bitcast(builder.shl(bits, places), kind))
 
     return vector(vector), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def exp(typing_context: Any, vector: Any) -> Any:
+    """e to the x in every lane, to about one unit in the last place.
+
+    NaN stays NaN, underflow gives 0 and overflow infinity, half a power of two early.
+    """
+    return _power("e", vector)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def exp2(typing_context: Any, vector: Any) -> Any:
+    """2 to the x in every lane, like `exp` and cheaper."""
+    return _power("2", vector)

@@ -154,8 +154,8 @@ class _FusedScan(torch.autograd.Function):
         grad_u, grad_delta, grad_A, grad_D, grad_z = (
             torch.empty_like(t) for t in (u, delta, A, D, z)
         )
-        grad_B = u.new_zeros(groups, rows, length, states)
-        grad_C = u.new_zeros(groups, rows, length, states)
+        grad_B = u.new_empty(groups, rows, length, states)
+        grad_C = u.new_empty(groups, rows, length, states)
         grad_initial = u.new_empty(rows, channels, states)
         arrays = [
             _array(t)

@@ -7,20 +7,25 @@ Glossary
 
 Nothing of size (L, D, S) exists. Forward stores the state at the start of each chunk; backward
 walks the chunks from the last to the first and rebuilds each into a scratch that fits the cache.
-Channel blocks are independent but for dB and dC, which each thread sums on its own.
+Channel blocks are independent but for dB and dC: backward takes all blocks of a thread through
+one chunk before the next, adds their shares up lane by lane, and sums the lanes once per chunk.
+Decays are powers of two, 2^(delta A log2 e), which are cheaper than powers of e.
 Arrays are given flat (C order of the shapes in the comments).
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from resel.networks._numba_math import inlined, kernel
-from resel.networks._vectors import LANES, exp, load, splat, store, total
+from resel.networks._vectors import LANES, exp, exp2, load, splat, spread, store, total
 
 CHUNK = 16
+_LOG2_E = 1 / math.log(2)
+_LN_2 = math.log(2)
 
 
 @inlined
@@ -75,6 +80,15 @@ def _gather(source: Any, first: int, wide: int, states: int, out: Any) -> None:
 
 
 @inlined
+def _gather_rates(A: Any, first: int, wide: int, states: int, out: Any) -> None:
+    """A of one block as (S, W), for powers of two."""
+    _gather(A, first, wide, states, out)
+    scale = A.dtype.type(_LOG2_E)
+    for i in range(states * LANES):
+        out[i] *= scale
+
+
+@inlined
 def _scatter(block: Any, first: int, wide: int, states: int, out: Any) -> None:
     for s in range(states):
         for c in range(wide):
@@ -119,7 +133,7 @@ def forward(
     for block in range(blocks * group // groups, blocks * (group + 1) // groups):
         first = block * LANES
         wide = min(LANES, channels - first)
-        _gather(A, first, wide, states, a)
+        _gather_rates(A, first, wide, states, a)
         _gather(D, first, wide, 1, d_skip)
         for row in range(rows):
             _gather(initial[row * channels * states :], first, wide, states, h)
@@ -142,10 +156,10 @@ def forward(
                     acc = load(d_skip, 0) * ut
                     at = (place + k) * states
                     for s in range(states):
-                        v = exp(dt * load(a, s * LANES)) * load(h, s * LANES)
-                        v = v + du * splat(B[at + s])
+                        v = exp2(dt * load(a, s * LANES)) * load(h, s * LANES)
+                        v = v + du * spread(B, at + s)
                         store(h, s * LANES, v)
-                        acc = acc + v * splat(C[at + s])
+                        acc = acc + v * spread(C, at + s)
                     if gated:
                         gate = load(zts, k * LANES)
                         acc = acc * gate / (one + exp(nought - gate))
@@ -170,8 +184,8 @@ def backward(
     grad_u: Any,  # out (R, L, D)
     grad_delta: Any,  # out (R, L, D)
     grad_A: Any,  # out (D, S)
-    grad_B: Any,  # out (groups, R, L, S), zero at entry
-    grad_C: Any,  # out (groups, R, L, S), zero at entry
+    grad_B: Any,  # out (groups, R, L, S)
+    grad_C: Any,  # out (groups, R, L, S)
     grad_D: Any,  # out (D,)
     grad_z: Any,  # out (R, L, D) or empty
     grad_initial: Any,  # out (R, D, S)
@@ -189,36 +203,50 @@ def backward(
     gated = len(z) > 0
     one = splat(u.dtype.type(1))
     nought = splat(u.dtype.type(0))
-    a = _scratch(size, u)
+    ln_2 = splat(u.dtype.type(_LN_2))
+    from_block = blocks * group // groups
+    count = blocks * (group + 1) // groups - from_block
+    a = _scratch(count * size, u)
+    da = _scratch(count * size, u)
+    dh = _scratch(count * size, u)
+    d_skip = _scratch(count * LANES, u)
+    dd = _scratch(count * LANES, u)
     h = _scratch(size, u)
-    da = _scratch(size, u)
-    dh = _scratch(size, u)
     before = _scratch(CHUNK * size, u)  # state that each step of the chunk starts from
     decay = _scratch(CHUNK * size, u)
+    to_b = _scratch(CHUNK * size, u)  # shares of grad_B and grad_C, (K, S, W)
+    to_c = _scratch(CHUNK * size, u)
     g = _scratch(CHUNK * LANES, u)  # gradient of the ungated output
-    d_skip = _scratch(LANES, u)
-    dd = _scratch(LANES, u)
     dts = _scratch(CHUNK * LANES, u)
     uts = _scratch(CHUNK * LANES, u)
     zts = _scratch(CHUNK * LANES, u)
     gys = _scratch(CHUNK * LANES, u)
-    for block in range(blocks * group // groups, blocks * (group + 1) // groups):
-        first = block * LANES
+    for i in range(count):
+        first = (from_block + i) * LANES
         wide = min(LANES, channels - first)
-        _gather(A, first, wide, states, a)
-        _gather(D, first, wide, 1, d_skip)
-        da[:] = 0
-        dd[:] = 0
-        for row in range(rows):
-            _gather(grad_final[row * channels * states :], first, wide, states, dh)
-            for chunk in range(chunks - 1, -1, -1):
-                place = row * length + chunk * CHUNK
-                steps = min(CHUNK, length - chunk * CHUNK)
+        _gather_rates(A, first, wide, states, a[i * size :])
+        _gather(D, first, wide, 1, d_skip[i * LANES :])
+    for row in range(rows):
+        for i in range(count):
+            first = (from_block + i) * LANES
+            wide = min(LANES, channels - first)
+            _gather(grad_final[row * channels * states :], first, wide, states, dh[i * size :])
+        for chunk in range(chunks - 1, -1, -1):
+            place = row * length + chunk * CHUNK
+            steps = min(CHUNK, length - chunk * CHUNK)
+            to_b[:] = 0
+            to_c[:] = 0
+            for i in range(count):
+                block = from_block + i
+                first = block * LANES
+                wide = min(LANES, channels - first)
                 _load_chunk(delta, place, steps, channels, first, wide, dts)
                 _load_chunk(u, place, steps, channels, first, wide, uts)
                 _load_chunk(grad_y, place, steps, channels, first, wide, gys)
                 if gated:
                     _load_chunk(z, place, steps, channels, first, wide, zts)
+                skip = load(d_skip, i * LANES)
+                along_d = load(dd, i * LANES)
                 at = ((row * chunks + chunk) * blocks + block) * size
                 h[:] = saved[at : at + size]
                 for k in range(steps):
@@ -235,17 +263,18 @@ def backward(
                         sigmoid = one / (one + exp(nought - gate))
                         gt = gy * gate * sigmoid
                     store(g, k * LANES, gt)
-                    acc = load(d_skip, 0) * ut
+                    acc = skip * ut
                     at = (place + k) * states
+                    to = k * size
                     for s in range(states):
-                        w = exp(dt * load(a, s * LANES))
+                        w = exp2(dt * load(a, i * size + s * LANES))
                         v = load(h, s * LANES)
-                        store(decay, k * size + s * LANES, w)
-                        store(before, k * size + s * LANES, v)
-                        v = w * v + du * splat(B[at + s])
+                        store(decay, to + s * LANES, w)
+                        store(before, to + s * LANES, v)
+                        v = w * v + du * spread(B, at + s)
                         store(h, s * LANES, v)
-                        acc = acc + v * splat(C[at + s])
-                        grad_C[own + at + s] += total(gt * v)
+                        acc = acc + v * spread(C, at + s)
+                        store(to_c, to + s * LANES, load(to_c, to + s * LANES) + gt * v)
                     if gated:
                         slope = sigmoid * (one + gate * (one - sigmoid))
                         store(zts, k * LANES, gy * acc * slope)
@@ -259,22 +288,35 @@ def backward(
                     along_a = nought
                     along_b = nought
                     at = (place + k) * states
+                    to = k * size
                     for s in range(states):
-                        d = load(dh, s * LANES) + gt * splat(C[at + s])
-                        grad_B[own + at + s] += total(d * du)
-                        along_b = along_b + d * splat(B[at + s])
-                        w = d * load(decay, k * size + s * LANES)
-                        store(dh, s * LANES, w)
-                        x = w * load(before, k * size + s * LANES)
-                        along_a = along_a + x * load(a, s * LANES)
-                        store(da, s * LANES, load(da, s * LANES) + x * dt)
+                        own_s = i * size + s * LANES
+                        d = load(dh, own_s) + gt * spread(C, at + s)
+                        store(to_b, to + s * LANES, load(to_b, to + s * LANES) + d * du)
+                        along_b = along_b + d * spread(B, at + s)
+                        w = d * load(decay, to + s * LANES)
+                        store(dh, own_s, w)
+                        x = w * load(before, to + s * LANES)
+                        along_a = along_a + x * load(a, own_s)
+                        store(da, own_s, load(da, own_s) + x * dt)
                     if start[place + k]:
-                        dh[:] = 0
-                    store(dd, 0, load(dd, 0) + gt * ut)
-                    store(uts, k * LANES, gt * load(d_skip, 0) + along_b * dt)
-                    store(dts, k * LANES, along_a + along_b * ut)
+                        dh[i * size : (i + 1) * size] = 0
+                    along_d = along_d + gt * ut
+                    store(uts, k * LANES, gt * skip + along_b * dt)
+                    store(dts, k * LANES, along_a * ln_2 + along_b * ut)
+                store(dd, i * LANES, along_d)
                 _store_chunk(uts, place, steps, channels, first, wide, grad_u)
                 _store_chunk(dts, place, steps, channels, first, wide, grad_delta)
-            _scatter(dh, first, wide, states, grad_initial[row * channels * states :])
-        _scatter(dd, first, wide, 1, grad_D)
-        _scatter(da, first, wide, states, grad_A)
+            at = own + place * states
+            for j in range(steps * states):
+                grad_B[at + j] = total(load(to_b, j * LANES))
+                grad_C[at + j] = total(load(to_c, j * LANES))
+        for i in range(count):
+            first = (from_block + i) * LANES
+            wide = min(LANES, channels - first)
+            _scatter(dh[i * size :], first, wide, states, grad_initial[row * channels * states :])
+    for i in range(count):
+        first = (from_block + i) * LANES
+        wide = min(LANES, channels - first)
+        _scatter(dd[i * LANES :], first, wide, 1, grad_D)
+        _scatter(da[i * size :], first, wide, states, grad_A)
