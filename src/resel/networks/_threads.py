@@ -1,22 +1,30 @@
-"""Work shared between CPU threads, without a second thread pool fighting torch's settings.
+"""Work shared between CPU threads, on torch's own threads where that can be had.
 
 Kernels release the interpreter lock, take `(group, groups)` and do their share; which share that
 is depends only on the number of groups, so results are the same for the same thread count.
+
+Torch's OpenMP threads keep spinning for a while after each of its operations. A second pool beside
+them fights for the same cores, which made kernels take up to twice as long; with GNU's OpenMP
+(torch's wheels for Linux) the work is therefore handed to that very team, elsewhere to a pool.
 """
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import torch
 
 _SMALL_WORK = 200_000
 """Below this many inner-loop steps, waking a second thread costs more than it brings."""
 
-_pool: ThreadPoolExecutor | None = None
-_pool_key = (0, 0)
+Kernel = Callable[[int, int], object]
+_Body = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
 
 
 def group_count(work: int, most: int) -> int:
@@ -26,16 +34,65 @@ def group_count(work: int, most: int) -> int:
     return max(1, min(torch.get_num_threads(), most))
 
 
-def run_groups(kernel: Callable[[int, int], object], groups: int) -> None:
-    """Call `kernel(group, groups)` for every group; the caller's thread takes the first."""
+def run_groups(kernel: Kernel, groups: int) -> None:
+    """Call `kernel(group, groups)` for every group, at the same time."""
     if groups == 1:
         kernel(0, 1)
         return
-    global _pool, _pool_key
+    team = _torch_team()
+    if team is None:
+        _run_in_pool(kernel, groups)
+    else:
+        _run_in_team(team, kernel, groups)
+
+
+def _run_in_team(team: Any, kernel: Kernel, groups: int) -> None:
+    errors: list[BaseException] = []
+
+    def body(_data: object) -> None:
+        try:
+            for group in range(team.omp_get_thread_num(), groups, team.omp_get_num_threads()):
+                kernel(group, groups)
+        except BaseException as error:  # must not cross the C frames in between
+            errors.append(error)
+
+    team.GOMP_parallel(_Body(body), None, groups, 0)
+    if errors:
+        raise errors[0]
+
+
+def _run_in_pool(kernel: Kernel, groups: int) -> None:
+    """The caller's thread takes the first group."""
     key = (os.getpid(), groups)
-    if _pool is None or _pool_key[0] != key[0] or _pool_key[1] < groups:
-        _pool, _pool_key = ThreadPoolExecutor(groups - 1, thread_name_prefix="resel"), key
-    rest = [_pool.submit(kernel, group, groups) for group in range(1, groups)]
+    if key not in _pools:
+        _pools[key] = ThreadPoolExecutor(groups - 1, thread_name_prefix="resel")
+    rest = [_pools[key].submit(kernel, group, groups) for group in range(1, groups)]
     kernel(0, groups)
     for future in rest:
         future.result()
+
+
+@functools.cache
+def _torch_team() -> Any:
+    """GNU's OpenMP as torch has loaded it, or None."""
+    path = _loaded_gomp()
+    if path is None or "ATen parallel backend: OpenMP" not in torch.__config__.parallel_info():
+        return None
+    try:
+        library = ctypes.CDLL(path)
+        library.GOMP_parallel.argtypes = [_Body, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
+        library.GOMP_parallel.restype = None
+        library.omp_get_thread_num.restype = library.omp_get_num_threads.restype = ctypes.c_int
+    except (OSError, AttributeError):
+        return None
+    return library
+
+
+def _loaded_gomp() -> str | None:
+    """The one copy in this process; with several there is no telling which is torch's."""
+    try:
+        with open("/proc/self/maps") as maps:
+            paths = {line.split(maxsplit=5)[-1].strip() for line in maps if "libgomp" in line}
+    except OSError:
+        return None
+    return paths.pop() if len(paths) == 1 else None
