@@ -1,4 +1,4 @@
-"""Ensemble and action distributions against the same thing written out."""
+"""Layers and action distributions against the same thing written out."""
 
 from __future__ import annotations
 
@@ -6,126 +6,17 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import nn
 from torch.distributions import Categorical as TorchCategorical
 from torch.distributions import Normal, TanhTransform, TransformedDistribution
 from torch.nn import functional as F
 
 from resel.networks import Categorical, SquashedGaussian
-from resel.networks.heads import EnsembleMLP, mlp, xavier_linear
+from resel.networks.heads import mlp, xavier_linear
 
 
 def stream(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
-
-
-def make_ensemble(heads: int, inputs: int, width: int, layers: int, outputs: int) -> EnsembleMLP:
-    torch.manual_seed(0)
-    ensemble = EnsembleMLP(heads, inputs, width, layers, outputs).double()
-    with torch.no_grad():
-        for bias in ensemble.biases:
-            bias.normal_()
-    return ensemble
-
-
-def one_head(ensemble: EnsembleMLP, head: int, x: Tensor) -> Tensor:
-    """A single MLP, layer after layer."""
-    last = len(ensemble.weights) - 1
-    for i, (weight, bias) in enumerate(zip(ensemble.weights, ensemble.biases, strict=True)):
-        x = x @ weight[head].t() + bias[head]
-        if i < last:
-            x = torch.where(x > 0, x, torch.expm1(x))
-    return x
-
-
-@settings(max_examples=20, deadline=None)
-@given(
-    heads=st.integers(1, 5),
-    inputs=st.integers(1, 6),
-    width=st.integers(1, 9),
-    layers=st.integers(1, 3),
-    outputs=st.integers(1, 4),
-    places=st.integers(1, 12),
-    data=st.data(),
-)
-def test_ensemble_equals_separate_heads(
-    heads: int,
-    inputs: int,
-    width: int,
-    layers: int,
-    outputs: int,
-    places: int,
-    data: st.DataObject,
-) -> None:
-    ensemble = make_ensemble(heads, inputs, width, layers, outputs)
-    parameters = list(ensemble.parameters())
-    subset = data.draw(st.none() | st.lists(st.sampled_from(range(heads)), min_size=1, unique=True))
-    x = torch.randn(places, inputs, generator=stream(), dtype=torch.float64, requires_grad=True)
-    chosen = range(heads) if subset is None else subset
-    expected = torch.stack([one_head(ensemble, head, x) for head in chosen])
-    y = ensemble(x, None if subset is None else torch.tensor(subset))
-    assert y.shape == (len(chosen), places, outputs)
-    torch.testing.assert_close(y, expected, rtol=1e-11, atol=1e-12)
-
-    weighting = torch.randn(y.shape, generator=stream(1), dtype=torch.float64)
-    found = torch.autograd.grad((weighting * y).sum(), [x, *parameters])
-    wanted = torch.autograd.grad((weighting * expected).sum(), [x, *parameters])
-    for ours, theirs in zip(found, wanted, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-11)
-
-
-@pytest.mark.parametrize("subset", [None, [2, 0]])
-def test_frozen_heads_pass_gradients_on_without_taking_any(subset: list[int] | None) -> None:
-    ensemble = make_ensemble(3, 4, 5, 2, 2)
-    heads = None if subset is None else torch.tensor(subset)
-    x = torch.randn(7, 4, generator=stream(), dtype=torch.float64, requires_grad=True)
-    free, frozen = ensemble(x, heads), ensemble(x, heads, frozen=True)
-    assert torch.equal(free, frozen)
-    (expected,) = torch.autograd.grad(free.square().sum(), x)
-    for parameter in ensemble.parameters():
-        parameter.grad = None
-    frozen.square().sum().backward()
-    assert torch.equal(x.grad, expected)
-    assert all(parameter.grad is None for parameter in ensemble.parameters())
-
-
-def test_ensemble_in_float32() -> None:
-    torch.manual_seed(0)
-    ensemble = EnsembleMLP(8, 24, 32, 2, 1)
-    x = torch.randn(50, 24)
-    expected = torch.stack([one_head(ensemble, head, x) for head in range(8)])
-    torch.testing.assert_close(ensemble(x), expected, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_ensemble_on_extreme_inputs(dtype: torch.dtype) -> None:
-    ensemble = make_ensemble(2, 3, 4, 2, 1).to(dtype)
-    x = torch.full((5, 3), -1e4, dtype=dtype, requires_grad=True)
-    y = ensemble(x)
-    y.sum().backward()
-    assert torch.isfinite(y).all() and torch.isfinite(x.grad).all()
-    poisoned = torch.ones(5, 3, dtype=dtype)
-    poisoned[2, 1] = float("nan")
-    assert (
-        torch.isnan(ensemble(poisoned)).any(-1).any(0).tolist()
-        == [False] * 2 + [True] + [False] * 2
-    )
-
-
-def test_ensemble_heads_begin_different_and_xavier() -> None:
-    torch.manual_seed(0)
-    ensemble = EnsembleMLP(8, 384, 256, 2, 1)
-    for weight, (fan_in, fan_out) in zip(
-        ensemble.weights, [(384, 256), (256, 256), (256, 1)], strict=True
-    ):
-        bound = math.sqrt(6 / (fan_in + fan_out))
-        largest = weight.detach().abs().amax((1, 2))
-        assert weight.shape == (8, fan_out, fan_in)
-        assert torch.all((largest <= bound) & (largest > 0.97 * bound))
-        assert len({float(head.detach().flatten()[0]) for head in weight}) == 8
-    assert all(torch.all(bias == 0) for bias in ensemble.biases)
 
 
 def test_xavier_linear() -> None:

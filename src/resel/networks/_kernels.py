@@ -172,50 +172,99 @@ def gru_backward(
 
 
 @kernel
-def bias_elu_forward(
-    x: Any,  # (G, N, H), or (N, G, H) if swapped
-    bias: Any,  # (G, H)
-    y: Any,  # out, laid out as x
-    swapped: bool,
-    group: int,
-    groups: int,
-) -> None:
-    parts, width = bias.shape
-    places = x.shape[0] if swapped else x.shape[1]
+def bias_elu(x: Any, bias: Any, group: int, groups: int) -> None:
+    """x (G, N, H) becomes elu(x + bias), bias (G, H)."""
+    parts, places, width = x.shape
     zero = x.dtype.type(0)
     one = x.dtype.type(1)
-    for n in range(places * group // groups, places * (group + 1) // groups):
-        for part in range(parts):
-            b = bias[part]
-            v = x[n, part] if swapped else x[part, n]
-            w = y[n, part] if swapped else y[part, n]
-            for i in range(width):
-                a = v[i] + b[i]
-                w[i] = a if a > zero else exp(a) - one
+    for row in range(parts * places * group // groups, parts * places * (group + 1) // groups):
+        part = row // places
+        v = x[part, row - part * places]
+        b = bias[part]
+        for i in range(width):
+            a = v[i] + b[i]
+            v[i] = a if a > zero else exp(a) - one
 
 
 @kernel
-def bias_elu_backward(
-    y: Any,  # (G, N, H), or (N, G, H) if swapped
-    grad_y: Any,  # (G, N, H), or (N, G, H) if grad_swapped
-    grad_x: Any,  # out, laid out as y
-    grad_bias: Any,  # out (groups, G, H), zero at entry
-    swapped: bool,
-    grad_swapped: bool,
+def elu_backward(
+    y: Any,  # (G, N, H)
+    grad: Any,  # in and out (G, N, H)
+    sums: Any,  # out (groups, G, H), zero at entry: grad summed over places, if H > 0
     group: int,
     groups: int,
 ) -> None:
-    parts, width = grad_bias.shape[1:]
-    places = y.shape[0] if swapped else y.shape[1]
+    parts, places, width = y.shape
     zero = y.dtype.type(0)
     one = y.dtype.type(1)
-    for n in range(places * group // groups, places * (group + 1) // groups):
-        for part in range(parts):
-            total = grad_bias[group, part]
-            v = y[n, part] if swapped else y[part, n]
-            g = grad_y[n, part] if grad_swapped else grad_y[part, n]
-            d = grad_x[n, part] if swapped else grad_x[part, n]
-            for i in range(width):
-                d[i] = g[i] if v[i] > zero else g[i] * (v[i] + one)
+    wants_sums = sums.shape[2] > 0
+    for row in range(parts * places * group // groups, parts * places * (group + 1) // groups):
+        part = row // places
+        v = y[part, row - part * places]
+        d = grad[part, row - part * places]
+        for i in range(width):
+            d[i] = d[i] if v[i] > zero else d[i] * (v[i] + one)
+        if wants_sums:
+            total = sums[group, part]
             for i in range(width):
                 total[i] += d[i]
+
+
+@kernel
+def bias_elu_readout(
+    x: Any,  # in and out (G, N, H), becomes elu(x + bias)
+    bias: Any,  # (G, H)
+    weight: Any,  # (G, H)
+    offset: Any,  # (G,)
+    output: Any,  # out (G, N): weight x + offset
+    group: int,
+    groups: int,
+) -> None:
+    parts, places, width = x.shape
+    zero = x.dtype.type(0)
+    one = x.dtype.type(1)
+    for row in range(parts * places * group // groups, parts * places * (group + 1) // groups):
+        part = row // places
+        v = x[part, row - part * places]
+        b = bias[part]
+        w = weight[part]
+        for i in range(width):
+            a = v[i] + b[i]
+            v[i] = a if a > zero else exp(a) - one
+        value = zero
+        for i in range(width):
+            value += v[i] * w[i]
+        output[part, row - part * places] = value + offset[part]
+
+
+@kernel
+def readout_backward(
+    y: Any,  # (G, N, H), what bias_elu_readout left in x
+    weight: Any,  # (G, H)
+    grad_output: Any,  # (G, N)
+    grad: Any,  # out (G, N, H): gradient before bias and ELU
+    bias_sums: Any,  # out (groups, G, H), zero at entry, if H > 0
+    weight_sums: Any,  # out (groups, G, H), zero at entry, if H > 0
+    group: int,
+    groups: int,
+) -> None:
+    parts, places, width = y.shape
+    zero = y.dtype.type(0)
+    one = y.dtype.type(1)
+    wants_sums = bias_sums.shape[2] > 0
+    for row in range(parts * places * group // groups, parts * places * (group + 1) // groups):
+        part = row // places
+        v = y[part, row - part * places]
+        d = grad[part, row - part * places]
+        w = weight[part]
+        g = grad_output[part, row - part * places]
+        for i in range(width):
+            a = g * w[i]
+            d[i] = a if v[i] > zero else a * (v[i] + one)
+        if wants_sums:
+            total = bias_sums[group, part]
+            for i in range(width):
+                total[i] += d[i]
+            total = weight_sums[group, part]
+            for i in range(width):
+                total[i] += g * v[i]

@@ -44,7 +44,7 @@ def kernels_are_compiled() -> bool:
     """Whether an earlier process has left compiled kernels of this version on disk."""
     from resel.networks import _kernels
 
-    folder = Path(_kernels.bias_elu_forward._cache.cache_path)  # type: ignore[attr-defined]
+    folder = Path(_kernels.bias_elu._cache.cache_path)  # type: ignore[attr-defined]
     return any(folder.glob(f"*{_helper_digest()}*.nbi"))
 
 

@@ -144,7 +144,8 @@ _overload_operator(operator.truediv, _binary("fdiv"))
 def _power_coefficients(base: float, degree: int) -> list[float]:
     """A polynomial for base^f as far as f = half the distance of powers of two, lowest first."""
     reach = 0.5 * math.log(2) / math.log(base)
-    chebyshev = np.polynomial.chebyshev.chebinterpolate(lambda t: base ** (reach * t), degree)
+    fit: Any = np.polynomial.chebyshev.chebinterpolate
+    chebyshev = fit(lambda t: base ** (reach * t), degree)
     powers = np.polynomial.chebyshev.cheb2poly(chebyshev)
     return [1.0, *(float(c / reach**k) for k, c in enumerate(powers[1:], 1))]  # base^0 is just 1
 

@@ -1,7 +1,7 @@
 """Bias and ELU in one pass over memory.
 
-torch's `elu` takes two to four times as long as `relu` on a CPU, and the bias of a batched product
-costs another copy; with eight critic heads both show.
+torch's `elu` takes two to four times as long as `relu` on a CPU, and the bias costs another pass;
+with eight critic heads both show.
 """
 
 from __future__ import annotations
@@ -15,54 +15,50 @@ from torch.nn import functional as F
 from resel.networks import _threads
 
 
-def bias_elu(x: Tensor, bias: Tensor) -> Tensor:
-    """elu(x + bias) for x (groups, places, width) and bias (groups, width)."""
+def dense_elu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """elu(x W^T + b) for x (..., inputs), weight (outputs, inputs) and bias (outputs,)."""
     if x.device.type == "cpu":
-        return _FusedBiasELU.apply(x, bias)  # type: ignore[no-any-return, no-untyped-call]
-    return F.elu(x + bias[:, None])
+        y = _DenseELU.apply(x.flatten(0, -2), weight, bias)  # type: ignore[no-untyped-call]
+        return y.view(*x.shape[:-1], -1)  # type: ignore[no-any-return]
+    return F.elu(F.linear(x, weight, bias))
 
 
-class _FusedBiasELU(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, bias: Tensor) -> Tensor:
-        from resel.networks import _kernels
+def bias_elu_(x: Tensor, bias: Tensor) -> None:
+    """x (groups, places, width), contiguous on a CPU, becomes elu(x + bias), bias (groups, width)."""
+    from resel.networks import _kernels
 
-        x, swapped = _dense(x)
-        y = torch.empty_like(x)
-        arrays = [t.detach().numpy() for t in (x, bias.contiguous(), y)]
-        groups = _threads.group_count(4 * y.numel(), y.numel() // max(bias.numel(), 1))
-        _threads.run_groups(
-            lambda group, of: _kernels.bias_elu_forward(*arrays, swapped, group, of), groups
-        )
-        ctx.save_for_backward(y)
-        ctx.swapped, ctx.groups = swapped, groups
-        return y.transpose(0, 1) if swapped else y
-
-    @staticmethod
-    def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor, Tensor]:
-        from resel.networks import _kernels
-
-        (y,) = ctx.saved_tensors
-        grad_y, grad_swapped = _dense(grad_y)
-        grad_x = torch.empty_like(y)
-        parts = y.shape[1] if ctx.swapped else y.shape[0]
-        grad_bias = y.new_zeros(ctx.groups, parts, y.shape[2])
-        arrays = [t.detach().numpy() for t in (y, grad_y, grad_x, grad_bias)]
-        _threads.run_groups(
-            lambda group, of: _kernels.bias_elu_backward(
-                *arrays, ctx.swapped, grad_swapped, group, of
-            ),
-            ctx.groups,
-        )
-        return grad_x.transpose(0, 1) if ctx.swapped else grad_x, grad_bias.sum(0)
+    arrays = (x.detach().numpy(), bias.detach().numpy())
+    groups = _threads.group_count(x.numel(), x.shape[1])
+    _threads.run_groups(lambda group, of: _kernels.bias_elu(*arrays, group, of), groups)
 
 
-def _dense(x: Tensor) -> tuple[Tensor, bool]:
-    """x without gaps in memory, and whether that meant swapping its first two dimensions.
+def elu_backward_(grad: Tensor, y: Tensor, *, sums: bool = True) -> Tensor:
+    """grad of y = elu(x + bias), both (groups, places, width), becomes that of x.
 
-    The critic heads go back and forth between (N, E H) for one product over all heads and
-    (E, N, H) for one per head; reading both layouts saves a copy each time.
+    The result is the gradient of the bias (groups, width), or empty if not wanted.
     """
-    if not x.is_contiguous() and x.transpose(0, 1).is_contiguous():
-        return x.transpose(0, 1), True
-    return x.contiguous(), False
+    from resel.networks import _kernels
+
+    threads = _threads.group_count(y.numel(), y.shape[1])
+    total = y.new_zeros(threads, y.shape[0], y.shape[2] if sums else 0)
+    arrays = [t.detach().numpy() for t in (y, grad, total)]
+    _threads.run_groups(lambda group, of: _kernels.elu_backward(*arrays, group, of), threads)
+    return total[0] if threads == 1 else total.sum(0)
+
+
+class _DenseELU(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        y = x @ weight.t()
+        bias_elu_(y[None], bias[None])
+        ctx.save_for_backward(x, weight, y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, y = ctx.saved_tensors
+        grad = grad_y.clone(memory_format=torch.contiguous_format)
+        grad_bias = elu_backward_(grad[None], y[None])[0]
+        grad_x = grad @ weight if ctx.needs_input_grad[0] else None
+        grad_weight = grad.t() @ x if ctx.needs_input_grad[1] else None
+        return grad_x, grad_weight, grad_bias

@@ -18,9 +18,9 @@ from torch.nn import functional as F
 
 from resel.config import NetworkConfig
 from resel.networks.encoders import State, build_encoder
+from resel.networks.ensemble import EnsembleMLP
 from resel.networks.heads import (
     Categorical,
-    EnsembleMLP,
     PolicyDistribution,
     SquashedGaussian,
     hidden_layers,
@@ -167,7 +167,7 @@ class Critic(nn.Module):
             if frozen:
                 weight, bias = weight.detach(), bias.detach()  # type: ignore[assignment]
             parts.insert(1, F.linear(action, weight, bias))
-        flat = torch.cat(parts, -1).flatten(0, 1)  # (N, inputs)
+        flat = [part.flatten(0, 1) for part in parts]  # (N, embedding) each
         q: Tensor = self.heads(flat, heads, frozen=frozen)  # (E, N, outputs)
         q = q.view(q.shape[0], *observation.shape[:2], -1)
         return q if self.action is None else q.squeeze(-1)

@@ -1,12 +1,11 @@
-"""What sits on top of the context: policy MLP, critic ensemble and action distributions.
+"""What sits on top of the context: fully connected layers and action distributions.
 
 Glossary
-    N places, E critic heads, A action size, H hidden width
+    A action size
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from resel.networks.activation import bias_elu
+from resel.networks.activation import dense_elu
 
 _LOG_STD_RANGE = (-20.0, 2.0)
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
@@ -36,8 +35,7 @@ class DenseELU(nn.Module):
         self.linear = xavier_linear(inputs, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = x.flatten(0, -2) @ self.linear.weight.t()  # (N, outputs)
-        return bias_elu(y[None], self.linear.bias[None]).view(*x.shape[:-1], -1)
+        return dense_elu(x, self.linear.weight, self.linear.bias)
 
 
 def hidden_layers(inputs: int, width: int, layers: int) -> nn.Sequential:
@@ -48,42 +46,6 @@ def hidden_layers(inputs: int, width: int, layers: int) -> nn.Sequential:
 def mlp(inputs: int, width: int, layers: int, outputs: int) -> nn.Sequential:
     """Hidden layers with ELU and a linear output."""
     return nn.Sequential(hidden_layers(inputs, width, layers), xavier_linear(width, outputs))
-
-
-class EnsembleMLP(nn.Module):
-    """E independent MLPs on the same input, evaluated together.
-
-    The first layer is one matrix product for all heads; later ones are batched over the heads.
-    """
-
-    def __init__(self, heads: int, inputs: int, width: int, layers: int, outputs: int) -> None:
-        super().__init__()
-        sizes = [inputs] + [width] * layers + [outputs]
-        self.weights = nn.ParameterList()
-        self.biases = nn.ParameterList()
-        for fan_in, fan_out in itertools.pairwise(sizes):
-            bound = math.sqrt(6 / (fan_in + fan_out))  # Xavier, for each head on its own
-            self.weights.append(torch.empty(heads, fan_out, fan_in).uniform_(-bound, bound))
-            self.biases.append(torch.zeros(heads, fan_out))
-
-    def forward(
-        self, x: Tensor, heads: Tensor | None = None, *, frozen: bool = False
-    ) -> Tensor:  # (N, inputs) -> (E, N, outputs)
-        """Values of all heads or of those named; `frozen` keeps gradients off the weights."""
-        weights: list[Tensor] = list(self.weights)
-        biases: list[Tensor] = list(self.biases)
-        if frozen:
-            weights = [w.detach() for w in weights]
-            biases = [b.detach() for b in biases]
-        if heads is not None:
-            weights = [w.index_select(0, heads) for w in weights]
-            biases = [b.index_select(0, heads) for b in biases]
-        count = weights[0].shape[0]
-        y = x @ weights[0].flatten(0, 1).t()  # (N, E * H)
-        h = bias_elu(y.view(x.shape[0], count, -1).transpose(0, 1), biases[0])  # (E, N, H)
-        for w, b in zip(weights[1:-1], biases[1:-1], strict=True):
-            h = bias_elu(torch.bmm(h, w.transpose(1, 2)), b)
-        return torch.baddbmm(biases[-1][:, None], h, weights[-1].transpose(1, 2))
 
 
 @dataclass(frozen=True)

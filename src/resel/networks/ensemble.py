@@ -1,0 +1,182 @@
+"""The critic ensemble: E independent MLPs on the same input.
+
+Glossary
+    N places, E heads, I inputs, H hidden width, O outputs
+
+The first layer is one matrix product for all heads, later ones are batched over the heads. On a
+CPU, bias, ELU and a last layer of one output take a single pass over the activations, and gradients
+are formed only where they are wanted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from resel.networks import _threads
+from resel.networks.activation import bias_elu_, elu_backward_
+
+
+class EnsembleMLP(nn.Module):
+    """Hidden layers with ELU and a linear output, E times, drawn independently."""
+
+    def __init__(self, heads: int, inputs: int, width: int, layers: int, outputs: int) -> None:
+        super().__init__()
+        sizes = [inputs] + [width] * layers + [outputs]
+        self.weights = nn.ParameterList()
+        self.biases = nn.ParameterList()
+        for fan_in, fan_out in itertools.pairwise(sizes):
+            bound = math.sqrt(6 / (fan_in + fan_out))  # Xavier, for each head on its own
+            self.weights.append(torch.empty(heads, fan_out, fan_in).uniform_(-bound, bound))
+            self.biases.append(torch.zeros(heads, fan_out))
+
+    def forward(
+        self, parts: Sequence[Tensor], heads: Tensor | None = None, *, frozen: bool = False
+    ) -> Tensor:  # each (N, some of I) -> (E, N, O)
+        """Values of all heads or of those named; `frozen` keeps gradients off the weights.
+
+        The input comes in parts side by side; gradients are formed only for those that need them.
+        """
+        weights: list[Tensor] = list(self.weights)
+        biases: list[Tensor] = list(self.biases)
+        if frozen:
+            weights = [w.detach() for w in weights]
+            biases = [b.detach() for b in biases]
+        if heads is not None:
+            weights = [w.index_select(0, heads) for w in weights]
+            biases = [b.index_select(0, heads) for b in biases]
+        if parts[0].device.type == "cpu":
+            return _FusedHeads.apply(len(parts), *parts, *weights, *biases)  # type: ignore[no-any-return, no-untyped-call]
+        return plain_heads(torch.cat(list(parts), -1), weights, biases)
+
+
+def plain_heads(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> Tensor:
+    """The heads with torch's own operations: x (N, I), weights (E, out, in), biases (E, out) -> (E, N, O)."""
+    count = weights[0].shape[0]
+    y = x @ weights[0].flatten(0, 1).t()  # (N, E H)
+    h = F.elu(y.view(x.shape[0], count, -1).transpose(0, 1) + biases[0][:, None])  # (E, N, H)
+    for w, b in zip(weights[1:-1], biases[1:-1], strict=True):
+        h = F.elu(torch.baddbmm(b[:, None], h, w.transpose(1, 2)))
+    return torch.baddbmm(biases[-1][:, None], h, weights[-1].transpose(1, 2))
+
+
+class _FusedHeads(torch.autograd.Function):
+    """Arguments: how many parts, the parts, the weights and the biases of all layers."""
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *tensors: Tensor) -> Tensor:
+        parts, layers = tensors[:count], (len(tensors) - count) // 2
+        weights, biases = tensors[count : count + layers], tensors[count + layers :]
+        x = torch.cat(parts, -1) if count > 1 else parts[0]  # (N, I)
+        heads, width, _ = weights[0].shape
+        single = weights[-1].shape[1] == 1 and layers > 2
+        y = x @ weights[0].flatten(0, 1).t()  # (N, E H)
+        bias_elu_(y[None], biases[0].view(1, -1))
+        hidden = [y.view(-1, heads, width).transpose(0, 1)]  # (E, N, H)
+        for i in range(1, layers - 1):
+            y = torch.bmm(hidden[-1], weights[i].transpose(1, 2))
+            if i < layers - 2 or not single:
+                bias_elu_(y, biases[i])
+            hidden.append(y)
+        if single:
+            output = _elu_and_readout(hidden[-1], biases[-2], weights[-1], biases[-1])
+        else:
+            output = torch.baddbmm(biases[-1][:, None], hidden[-1], weights[-1].transpose(1, 2))
+        ctx.widths, ctx.single = [part.shape[-1] for part in parts], single
+        ctx.save_for_backward(x, *hidden, *weights)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        count = len(ctx.widths)
+        x, *rest = ctx.saved_tensors
+        layers = (len(rest) + 1) // 2
+        hidden, weights = rest[: layers - 1], rest[layers - 1 :]
+        learns = ctx.needs_input_grad[1 + count]
+        grad_weights: list[Tensor | None] = [None] * layers
+        grad_biases: list[Tensor | None] = [None] * layers
+        d = grad_output  # (E, N, O), then (E, N, H) before the bias and ELU of each layer
+        for i in range(layers - 1, 0, -1):
+            if i == layers - 1 and ctx.single:
+                grad_biases[i] = d.sum(1) if learns else None
+                d, grad_biases[i - 1], grad_weights[i] = _readout_backward(
+                    hidden[i - 1], weights[i], d, learns
+                )
+                continue
+            if learns:
+                grad_weights[i] = torch.bmm(d.transpose(1, 2), hidden[i - 1])
+                if i == layers - 1:
+                    grad_biases[i] = d.sum(1)
+            if i > 1:
+                d = torch.bmm(d, weights[i])
+                sums = elu_backward_(d, hidden[i - 1], sums=learns)
+            else:  # back to the layout of the first layer
+                wide = d.new_empty(x.shape[0], *weights[0].shape[:2])  # (N, E, H)
+                torch.bmm(d, weights[1], out=wide.transpose(0, 1))
+                d = wide.flatten(1)  # (N, E H)
+                first = hidden[0].transpose(0, 1).flatten(1)
+                sums = elu_backward_(d[None], first[None], sums=learns)
+                sums = sums.view(weights[0].shape[:2]) if learns else sums
+            grad_biases[i - 1] = sums if learns else None
+        if learns:
+            grad_weights[0] = (d.t() @ x).view_as(weights[0])
+        wanted = ctx.needs_input_grad[1 : 1 + count]
+        grad_parts = _gradients_of_parts(d, weights[0].flatten(0, 1), ctx.widths, wanted)
+        return None, *grad_parts, *grad_weights, *grad_biases
+
+
+def _elu_and_readout(x: Tensor, bias: Tensor, weight: Tensor, offset: Tensor) -> Tensor:
+    """x (E, N, H) becomes elu(x + bias); the result is (E, N, 1) for weight (E, 1, H)."""
+    from resel.networks import _kernels
+
+    output = x.new_empty(*x.shape[:2], 1)
+    arrays = [t.detach().numpy() for t in (x, bias, weight[:, 0], offset[:, 0], output[..., 0])]
+    groups = _threads.group_count(x.numel(), x.shape[1])
+    _threads.run_groups(lambda group, of: _kernels.bias_elu_readout(*arrays, group, of), groups)
+    return output
+
+
+def _readout_backward(
+    y: Tensor, weight: Tensor, grad_output: Tensor, learns: bool
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Gradients before bias and ELU (E, N, H), of the bias (E, H) and of the weight (E, 1, H)."""
+    from resel.networks import _kernels
+
+    groups = _threads.group_count(y.numel(), y.shape[1])
+    grad = torch.empty_like(y)
+    sums = y.new_zeros(2, groups, y.shape[0], y.shape[2] if learns else 0)
+    given = grad_output.contiguous()[..., 0]
+    arrays = [t.detach().numpy() for t in (y, weight[:, 0], given, grad, sums[0], sums[1])]
+    _threads.run_groups(lambda group, of: _kernels.readout_backward(*arrays, group, of), groups)
+    if not learns:
+        return grad, None, None
+    of_bias, of_weight = sums.sum(1) if groups > 1 else sums[:, 0]
+    return grad, of_bias, of_weight[:, None]
+
+
+def _gradients_of_parts(
+    d: Tensor, weight: Tensor, widths: Sequence[int], wanted: Sequence[bool]
+) -> list[Tensor | None]:
+    """d (N, E H) times the columns of weight (E H, I) from the first wanted part to the last."""
+    first, last = _span(widths, wanted)
+    grad = d @ weight[:, first:last] if last > first else d
+    begins = itertools.accumulate(widths, initial=-first)
+    return [
+        grad[:, begin : begin + width] if want else None
+        for begin, width, want in zip(begins, widths, wanted, strict=False)
+    ]
+
+
+def _span(widths: Sequence[int], wanted: Sequence[bool]) -> tuple[int, int]:
+    """The columns from the first wanted part to the last."""
+    ends = list(itertools.accumulate(widths))
+    chosen = [i for i, want in enumerate(wanted) if want]
+    if not chosen:
+        return 0, 0
+    return ends[chosen[0]] - widths[chosen[0]], ends[chosen[-1]]
