@@ -24,7 +24,7 @@ def dense_elu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def bias_elu_(x: Tensor, bias: Tensor) -> None:
-    """x (groups, places, width), contiguous on a CPU, becomes elu(x + bias), bias (groups, width)."""
+    """x (groups, places, width), contiguous on a CPU, becomes elu(x + bias (groups, width))."""
     from resel.networks import _kernels
 
     arrays = (x.detach().numpy(), bias.detach().numpy())

@@ -57,7 +57,7 @@ class EnsembleMLP(nn.Module):
 
 
 def plain_heads(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> Tensor:
-    """The heads with torch's own operations: x (N, I), weights (E, out, in), biases (E, out) -> (E, N, O)."""
+    """The heads with torch's own operations: x (N, I), weights (E, out, in), biases (E, out)."""
     count = weights[0].shape[0]
     y = x @ weights[0].flatten(0, 1).t()  # (N, E H)
     h = F.elu(y.view(x.shape[0], count, -1).transpose(0, 1) + biases[0][:, None])  # (E, N, H)
