@@ -54,5 +54,6 @@ def test_in_the_interpreter(tmp_path: Path) -> None:
     run_apart("triton_interpreted.py", tmp_path, TRITON_INTERPRET="1")
 
 
+@pytest.mark.slow
 def test_compiled_for_gpus(tmp_path: Path) -> None:
     run_apart("triton_compiled.py", tmp_path)
