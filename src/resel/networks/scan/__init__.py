@@ -8,17 +8,13 @@ The input term is delta B u, as in Mamba's own code, not the zero-order hold the
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import torch
 from torch import Tensor
 
 from resel.errors import BadInputError
-from resel.networks import _threads
-from resel.networks.scan._reference import scan_loop
+from resel.networks.scan import _op
 
-__all__ = ["scan_loop", "selective_scan"]
+__all__ = ["selective_scan"]
 
 
 def selective_scan(
@@ -41,10 +37,9 @@ def selective_scan(
     step comes as a second result.
     """
     _check(u, delta, A, B, C, D, z, start, initial_state)
-    if u.device.type == "cpu":
-        y, state = _FusedScan.apply(u, delta, A, B, C, D, z, start, initial_state)  # type: ignore[no-untyped-call]
-    else:
-        y, state = scan_loop(u, delta, A, B, C, D, z, start, initial_state)
+    inputs = (u, delta, A, B, C, D, z, start, initial_state)
+    keep = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs)
+    y, state, _ = _op.selective_scan(*inputs, keep)
     return (y, state) if return_state else y
 
 
@@ -87,113 +82,3 @@ def _check(
                 f"{tensor.device}; with u {tuple(u.shape)} {u.dtype} on {u.device} it must be "
                 f"{shape} {dtype} on {u.device}."
             )
-
-
-class _FusedScan(torch.autograd.Function):
-    """Numba kernels behind autograd; absent inputs become empty or zero arrays."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        u: Tensor,
-        delta: Tensor,
-        A: Tensor,
-        B: Tensor,
-        C: Tensor,
-        D: Tensor | None,
-        z: Tensor | None,
-        start: Tensor | None,
-        initial_state: Tensor | None,
-    ) -> tuple[Tensor, Tensor]:
-        # Numba is slow to import, and not needed on a GPU.
-        from resel.networks._vectors import LANES
-        from resel.networks.scan import _cpu
-
-        rows, length, channels = u.shape
-        states = A.shape[1]
-        blocks = -(-channels // LANES)
-        chunks = -(-length // _cpu.CHUNK)
-        wants_grad = any(ctx.needs_input_grad)
-        inputs = (
-            u.contiguous(),
-            delta.contiguous(),
-            A.contiguous(),
-            B.contiguous(),
-            C.contiguous(),
-            u.new_zeros(channels) if D is None else D.contiguous(),
-            u.new_zeros(0, 0, 0) if z is None else z.contiguous(),
-            _no_start(u) if start is None else start.contiguous(),
-        )
-        initial = (
-            u.new_zeros(rows, channels, states)
-            if initial_state is None
-            else initial_state.contiguous()
-        )
-        y = torch.empty_like(inputs[0])
-        saved = u.new_empty(rows if wants_grad else 0, chunks, blocks, states, LANES)
-        final = torch.empty_like(initial)
-        arrays = [_array(t) for t in (*inputs, initial, y, saved, final)]
-        groups = _threads.group_count(rows * length * channels * states, blocks)
-        sizes = (rows, length, channels, states)
-        _threads.run_groups(lambda group, of: _cpu.forward(*arrays, *sizes, group, of), groups)
-        ctx.save_for_backward(*inputs, saved)
-        ctx.given = (D is not None, z is not None, initial_state is not None)
-        return y, final
-
-    @staticmethod
-    def backward(ctx: Any, grad_y: Tensor, grad_final: Tensor) -> tuple[Tensor | None, ...]:
-        from resel.networks._vectors import LANES
-        from resel.networks.scan import _cpu
-
-        *inputs, saved = ctx.saved_tensors
-        u, delta, A, _B, _C, D, z, _start = inputs
-        rows, length, channels = u.shape
-        states = A.shape[1]
-        blocks = -(-channels // LANES)
-        groups = _threads.group_count(4 * rows * length * channels * states, blocks)
-        grad_u, grad_delta, grad_A, grad_D, grad_z = (
-            torch.empty_like(t) for t in (u, delta, A, D, z)
-        )
-        grad_B = u.new_empty(groups, rows, length, states)
-        grad_C = u.new_empty(groups, rows, length, states)
-        grad_initial = u.new_empty(rows, channels, states)
-        arrays = [
-            _array(t)
-            for t in (
-                *inputs,
-                saved,
-                grad_y.contiguous(),
-                grad_final.contiguous(),
-                grad_u,
-                grad_delta,
-                grad_A,
-                grad_B,
-                grad_C,
-                grad_D,
-                grad_z,
-                grad_initial,
-            )
-        ]
-        sizes = (rows, length, channels, states)
-        _threads.run_groups(lambda group, of: _cpu.backward(*arrays, *sizes, group, of), groups)
-        has_D, has_z, has_initial = ctx.given
-        return (
-            grad_u,
-            grad_delta,
-            grad_A,
-            grad_B.sum(0),
-            grad_C.sum(0),
-            grad_D if has_D else None,
-            grad_z if has_z else None,
-            None,
-            grad_initial if has_initial else None,
-        )
-
-
-def _no_start(u: Tensor) -> Tensor:
-    return torch.zeros(u.shape[:2], dtype=torch.bool)
-
-
-def _array(tensor: Tensor) -> np.ndarray[Any, Any]:
-    """The numbers of a contiguous tensor, flat."""
-    return tensor.detach().view(-1).numpy()

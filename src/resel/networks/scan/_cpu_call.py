@@ -1,0 +1,115 @@
+"""The Numba kernels of `_cpu` on torch tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from resel.networks import _threads
+from resel.networks._vectors import LANES
+from resel.networks.scan import _cpu
+
+
+def forward(
+    u: Tensor,
+    delta: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None,
+    z: Tensor | None,
+    start: Tensor | None,
+    initial_state: Tensor | None,
+    keep: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """y, the last state, and the state at the start of each chunk if `keep` is set."""
+    rows, length, channels = u.shape
+    states = A.shape[1]
+    initial = u.new_zeros(rows, channels, states) if initial_state is None else initial_state
+    y = u.new_empty(u.shape)
+    saved = u.new_empty(saved_shape(u, A, keep))
+    final = u.new_empty(initial.shape)
+    tensors = (*_inputs(u, delta, A, B, C, D, z, start), initial, y, saved, final)
+    arrays = [_array(tensor) for tensor in tensors]
+    groups = _threads.group_count(rows * length * channels * states, -(-channels // LANES))
+    sizes = (rows, length, channels, states)
+    _threads.run_groups(lambda group, of: _cpu.forward(*arrays, *sizes, group, of), groups)
+    return y, final, saved
+
+
+def backward(
+    grad_y: Tensor,
+    grad_final: Tensor,
+    u: Tensor,
+    delta: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None,
+    z: Tensor | None,
+    start: Tensor | None,
+    saved: Tensor,
+) -> tuple[Tensor, ...]:
+    """Gradients of u, delta, A, B, C, D, z and the initial state; of what is absent, anything."""
+    rows, length, channels = u.shape
+    states = A.shape[1]
+    groups = _threads.group_count(4 * rows * length * channels * states, -(-channels // LANES))
+    grad_u, grad_delta = u.new_empty(u.shape), u.new_empty(u.shape)
+    grad_A, grad_D = u.new_empty(channels, states), u.new_empty(channels)
+    grad_z = u.new_empty((0, 0, 0) if z is None else u.shape)
+    grad_B = u.new_empty(groups, rows, length, states)
+    grad_C = u.new_empty(groups, rows, length, states)
+    grad_initial = u.new_empty(rows, channels, states)
+    given = (*_inputs(u, delta, A, B, C, D, z, start), saved, grad_y, grad_final)
+    found = (grad_u, grad_delta, grad_A, grad_B, grad_C, grad_D, grad_z, grad_initial)
+    arrays = [_array(tensor) for tensor in (*given, *found)]
+    sizes = (rows, length, channels, states)
+    _threads.run_groups(lambda group, of: _cpu.backward(*arrays, *sizes, group, of), groups)
+    return (
+        grad_u,
+        grad_delta,
+        grad_A,
+        grad_B.sum(0),
+        grad_C.sum(0),
+        grad_D,
+        grad_z,
+        grad_initial,
+    )
+
+
+def saved_shape(u: Tensor, A: Tensor, keep: bool) -> tuple[int, ...]:
+    """Shape of the states that forward leaves for backward: none unless `keep` is set."""
+    rows, length, channels = u.shape
+    chunks, blocks = -(-length // _cpu.CHUNK), -(-channels // LANES)
+    return (rows if keep else 0, chunks, blocks, A.shape[1], LANES)
+
+
+def _inputs(
+    u: Tensor,
+    delta: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None,
+    z: Tensor | None,
+    start: Tensor | None,
+) -> tuple[Tensor, ...]:
+    """What the kernels read, with zero or empty tensors for what is absent."""
+    return (
+        u,
+        delta,
+        A,
+        B,
+        C,
+        u.new_zeros(u.shape[2]) if D is None else D,
+        u.new_zeros(0) if z is None else z,
+        u.new_zeros(u.shape[:2], dtype=torch.bool) if start is None else start,
+    )
+
+
+def _array(tensor: Tensor) -> np.ndarray[Any, Any]:
+    """The numbers of a tensor in C order, flat; an output must be contiguous already."""
+    return tensor.detach().contiguous().view(-1).numpy()
