@@ -22,6 +22,12 @@ def causal_conv(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor) -> Tenso
 
 def places_since_start(start: Tensor) -> Tensor:
     """How many places of a row lie between each place and its trajectory's first. (rows, length)"""
+    if start.device.type == "cpu":
+        from resel.networks import _kernels
+
+        age = torch.empty(start.shape, dtype=torch.int64)
+        _kernels.ages(start.contiguous().numpy(), age.numpy())
+        return age
     place = torch.arange(start.shape[1], device=start.device).expand_as(start)
     first = torch.where(start, place, torch.zeros_like(place))
     return place - first.cummax(1).values if start.shape[1] else place
@@ -43,18 +49,15 @@ class _FusedConv(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, start: Tensor) -> Tensor:
         from resel.networks import _kernels
 
-        x = x.contiguous()
+        flat = x.contiguous().flatten(0, 1)
         by_tap = weight.detach().t().contiguous()  # (taps, channels)
-        age = places_since_start(start).reshape(-1)
-        y = torch.empty_like(x)
-        arrays = [
-            t.detach().numpy()
-            for t in (x.flatten(0, 1), by_tap, bias.contiguous(), age, y.view(-1, x.shape[2]))
-        ]
+        age = places_since_start(start).flatten()
+        y = torch.empty_like(flat)
+        arrays = [t.detach().numpy() for t in (flat, by_tap, bias.contiguous(), age, y)]
         groups = _threads.group_count(x.numel() * weight.shape[1], age.numel())
         _threads.run_groups(lambda group, of: _kernels.conv_forward(*arrays, group, of), groups)
-        ctx.save_for_backward(x, by_tap, age)
-        return y
+        ctx.save_for_backward(flat, by_tap, age)
+        return y.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
@@ -64,17 +67,9 @@ class _FusedConv(torch.autograd.Function):
         grad_x = torch.empty_like(x)
         grad_weight = torch.zeros_like(by_tap)
         grad_bias = by_tap.new_zeros(by_tap.shape[1])
-        arrays = [
-            t.numpy()
-            for t in (
-                x.flatten(0, 1),
-                by_tap,
-                age,
-                grad_y.contiguous().flatten(0, 1),
-                grad_x.view(-1, x.shape[2]),
-                grad_weight,
-                grad_bias,
-            )
-        ]
-        _kernels.conv_backward(*arrays)
-        return grad_x, grad_weight.t(), grad_bias, None
+        given = grad_y.contiguous().flatten(0, 1)
+        tensors = (x, by_tap, age, given, grad_x, grad_weight, grad_bias)
+        arrays = [t.numpy() for t in tensors]
+        groups = _threads.group_count(x.numel() * by_tap.shape[0], by_tap.shape[1])
+        _threads.run_groups(lambda group, of: _kernels.conv_backward(*arrays, group, of), groups)
+        return grad_x.view_as(grad_y), grad_weight.t(), grad_bias, None
