@@ -18,6 +18,7 @@ _PANELS = (
 def draw_scaling(points: Sequence[dict[str, Any]], size: str, path: Path) -> None:
     """One panel for each thing that is varied, one line for each encoder."""
     from matplotlib.figure import Figure  # slow to import, and only pictures need it
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     figure = Figure(figsize=(9, 6.4), layout="constrained")
     for axes, (sweep, x, x_label, y, y_label) in zip(
@@ -30,11 +31,16 @@ def draw_scaling(points: Sequence[dict[str, Any]], size: str, path: Path) -> Non
         if sweep != "blocks":
             axes.set_xscale("log")
             axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+                axis.set_minor_formatter(NullFormatter())
         if sweep == "length":
             axes.axvline(1000, color="grey", linewidth=0.8, linestyle=":")
+        axes.set_xticks(sorted({point[x] for point in chosen}))
         if sweep == "blocks":
-            axes.set_xticks(sorted({point["blocks"] for point in chosen}))
             axes.set_ylim(bottom=0)
+        axes.tick_params(axis="x", labelsize=8)
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
         axes.grid(alpha=0.3)

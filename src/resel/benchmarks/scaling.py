@@ -1,8 +1,8 @@
 """`resel bench scaling`: time and memory of an update against length, batch and depth.
 
 Made-up trajectories, sizes as in HalfCheetah. Along the length a batch holds 1000 steps (ten
-trajectories of 100, and so on) or, beyond that, one trajectory. `cut_ratio` is the time of 20
-trajectories of 50 steps over that of one of 1000, `doubling_ratio` that of one of 2000 over one of
+trajectories of 100, and so on) or, beyond that, one trajectory. `cut_ratio` is the time of one
+trajectory of 1000 steps over that of 20 of 50, `doubling_ratio` that of one of 2000 over one of
 1000, for each encoder.
 """
 
@@ -91,7 +91,7 @@ class ScalingBench(Bench):
             measured = _measure_encoder(config, sweeps(self.quick), self.repetitions)
             points += measured.values()
             whole = measured[_WHOLE]["update_ms"]
-            cut[encoder] = measured[_CUT]["update_ms"] / whole
+            cut[encoder] = whole / measured[_CUT]["update_ms"]
             doubling[encoder] = measured[_DOUBLED]["update_ms"] / whole
         return {"points": points, "cut_ratio": cut, "doubling_ratio": doubling}
 
@@ -105,7 +105,7 @@ class ScalingBench(Bench):
             table.add_row(point["encoder"], *(f"{count:,}" for count in counts), *figures)
         ratios = figure_table("", *result["cut_ratio"])
         for text, name in (
-            ("20 x 50 steps / 1 x 1000", "cut_ratio"),
+            ("1 x 1000 steps / 20 x 50", "cut_ratio"),
             ("1 x 2000 steps / 1 x 1000", "doubling_ratio"),
         ):
             ratios.add_row(text, *(f"{ratio:.2f}" for ratio in result[name].values()))
