@@ -246,7 +246,7 @@ def bench(argv: Sequence[str]) -> int:
         {part.name: str(type(part).__doc__) for part in PARTS},
     )
     chosen = tyro.cli(parts, args=argv, prog="resel bench", config=_PLAIN)
-    if not kernels_are_compiled():
+    if chosen.needs_kernels and not kernels_are_compiled():
         _err.print("Compiling kernels for this machine: about a minute, once.")
     result = run(chosen)
     for doubt in result["doubts"]:

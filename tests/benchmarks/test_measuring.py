@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
 
 import numpy as np
 import pytest
 
 from resel.benchmarks._memory import available_bytes, peak_memory, resident_bytes
-from resel.benchmarks._timing import Laps, Timing, find_doubts, interleave
+from resel.benchmarks._timing import Laps, Timing, find_doubts, interleave, watch_machine
 from resel.benchmarks.scaling import sweeps
 
 
@@ -34,20 +35,37 @@ def test_a_median_in_milliseconds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("threads", "load", "used", "told"),
+    ("threads", "load", "used", "by_others", "told"),
     [
-        (1, 1.2, 1.0, []),
-        (2, 2.5, 1.5, []),
-        (1, 2.0, 1.0, ["load is 2.0"]),
-        (2, 0.0, 0.5, ["50% of one processor"]),
-        (1, 1.0, 1.8, ["more threads than the 1 asked for"]),
-        (1, 9.0, 0.1, ["load is 9.0", "10% of one processor"]),
+        (1, 1.2, 1.0, 0.1, []),
+        (2, 2.5, 1.5, -0.1, []),
+        (1, 2.0, 1.0, 0.0, ["load is 2.0"]),
+        (1, 1.0, 1.0, 0.6, ["processes kept 0.6 processors"]),
+        (2, 0.0, 0.5, 0.0, ["50% of one processor"]),
+        (1, 1.0, 1.8, 0.0, ["more threads than the 1 asked for"]),
+        (
+            1,
+            9.0,
+            0.1,
+            2.0,
+            ["load is 9.0", "processes kept 2.0 processors", "10% of one processor"],
+        ),
     ],
 )
-def test_doubts(threads: int, load: float, used: float, told: list[str]) -> None:
-    doubts = find_doubts(threads, load, used)
+def test_doubts(threads: int, load: float, used: float, by_others: float, told: list[str]) -> None:
+    doubts = find_doubts(threads, load, used, by_others)
     assert len(doubts) == len(told)
     assert all(part in doubt for part, doubt in zip(told, doubts, strict=True))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="others cannot be seen")
+def test_others_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.process_time", lambda: 0.0)  # all that we do, others seem to do
+    with watch_machine() as doubts:
+        end = time.perf_counter() + 0.5
+        while time.perf_counter() < end:
+            pass
+    assert any("processors busy meanwhile" in doubt for doubt in doubts)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the peak cannot be reset")

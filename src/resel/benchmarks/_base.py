@@ -25,6 +25,8 @@ class Bench(ABC):
     """One part: its fields are the flags of the command."""
 
     name: ClassVar[str]
+    needs_kernels: ClassVar[bool] = True
+    """Compiled ones, so that the first run on a machine takes longer."""
 
     json: bool = False
     """Print one JSON object and nothing else."""

@@ -1,15 +1,15 @@
 """The matrix products of a piece of work: which they are, and how fast torch does them alone.
 
-Products inside fused operations are invisible to torch's dispatcher. For a gated layer with H
-hidden units and G gates they are, at each moment and for the n trajectories that are still
-running, (n, H) x (H, G H) forward and (n, G H) x (G H, H) backward: `recurrent_products`. The
-gradient of the recurrent weights is one more product over all places, which the fused GRU leaves to
-torch and oneDNN's LSTM does itself.
+Products inside fused operations are invisible to torch's dispatcher. A gated layer with H hidden
+units and G gates multiplies (1, H) x (H, G H) at every place forward, and (1, G H) x (G H, H)
+backward. They are noted as one product over all places (`recurrent_products`): the arithmetic is
+the same, and no loop over time can be faster, while torch's speed at a single place is one that a
+fused loop does beat. The gradient of the recurrent weights is one more product over all places,
+which the fused GRU leaves to torch and oneDNN's LSTM does itself.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections import Counter
@@ -121,11 +121,9 @@ class _ProductMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-def recurrent_products(running: Mapping[int, int], hidden: int, gates: int) -> Counter[Product]:
-    """h W of every moment; `running` maps a number of trajectories to how many moments have it."""
-    return Counter(
-        {Product.plain(n, hidden, gates * hidden): moments for n, moments in running.items()}
-    )
+def recurrent_products(places: int, hidden: int, gates: int, layers: int = 1) -> Counter[Product]:
+    """h W at every place of a tape, forward."""
+    return Counter({Product.plain(places, hidden, gates * hidden): layers})
 
 
 def _backward_of(products: Counter[Product]) -> Counter[Product]:
@@ -138,8 +136,9 @@ def _backward_of(products: Counter[Product]) -> Counter[Product]:
 def _gru_hook(recording: Recording, layers: nn.GRU) -> Callable[[nn.Module, Any, Tensor], None]:
     def note(_module: nn.Module, inputs: Any, output: Tensor) -> None:
         _x, start = inputs
-        once = recurrent_products(_running(start), layers.hidden_size, _GRU_GATES)
-        forward = Counter({p: n * layers.num_layers for p, n in once.items()})
+        forward = recurrent_products(
+            start.numel(), layers.hidden_size, _GRU_GATES, layers.num_layers
+        )
         recording.fused += forward
 
         def note_backward(_gradient: Tensor) -> None:
@@ -151,27 +150,12 @@ def _gru_hook(recording: Recording, layers: nn.GRU) -> Callable[[nn.Module, Any,
     return note
 
 
-def _running(start: Tensor) -> Counter[int]:
-    """How many moments have how many trajectories still running."""
-    first = start.clone()
-    first[:, 0] = True
-    begins = [*first.flatten().nonzero().flatten().tolist(), start.numel()]
-    lengths = sorted(b - a for a, b in itertools.pairwise(begins))
-    running: Counter[int] = Counter()
-    done = 0
-    for index, length in enumerate(lengths):
-        if length > done:
-            running[len(lengths) - index] += length - done
-            done = length
-    return running
-
-
 def _lstm_products(x: Tensor, weight: Tensor, backward: bool) -> Counter[Product]:
     """Of one oneDNN layer over x (length, rows, inputs), recurrent weight (4H, H)."""
     length, rows, inputs = x.shape
     hidden = weight.shape[1]
     places = length * rows
-    recurrent = recurrent_products({rows: length}, hidden, _LSTM_GATES)
+    recurrent = recurrent_products(places, hidden, _LSTM_GATES)
     from_input = Counter({Product.plain(places, inputs, _LSTM_GATES * hidden): 1})
     if not backward:
         return recurrent + from_input

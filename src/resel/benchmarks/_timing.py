@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -16,8 +17,9 @@ Laps = Mapping[str, float]
 """Seconds by name, as one call measured them itself."""
 
 _SPARE_LOAD = 0.75
-_LEAST_SHARE = 0.85
-_MOST_SHARE = 1.25
+_MOST_BY_OTHERS = 0.2
+_LEAST_USED = 0.85
+_MOST_USED = 1.25
 
 
 @dataclass(frozen=True)
@@ -80,24 +82,41 @@ def watch_machine() -> Iterator[list[str]]:
     """Collects, in the list it gives, what speaks against the figures taken meanwhile."""
     doubts: list[str] = []
     load = os.getloadavg()[0]
-    cpu, wall = time.process_time(), time.perf_counter()
+    machine, own, wall = _busy_seconds(), time.process_time(), time.perf_counter()
     yield doubts
-    threads = torch.get_num_threads()
-    used = (time.process_time() - cpu) / max(time.perf_counter() - wall, 1e-9)
-    doubts += find_doubts(threads, max(load, os.getloadavg()[0]), used)
+    elapsed = max(time.perf_counter() - wall, 1e-9)
+    own = time.process_time() - own
+    doubts += find_doubts(
+        torch.get_num_threads(),
+        load=max(load, os.getloadavg()[0]),
+        used=own / elapsed,
+        by_others=(_busy_seconds() - machine - own) / elapsed,
+    )
 
 
-def find_doubts(threads: int, load: float, used: float) -> list[str]:
-    """Signs of a busy machine: its load, and processor seconds of ours per second of the clock."""
+def find_doubts(threads: int, load: float, used: float, by_others: float) -> list[str]:
+    """Signs of a busy machine: its load, and processors in use by us and by others."""
     doubts = []
     if load > threads + _SPARE_LOAD:
         doubts.append(
             f"the machine is busy: its load is {load:.1f} where these measurements make {threads}"
         )
-    if used < _LEAST_SHARE:
+    if by_others > _MOST_BY_OTHERS:
+        doubts.append(f"other processes kept {by_others:.1f} processors busy meanwhile")
+    if used < _LEAST_USED:
         doubts.append(f"this process was kept waiting: it had {used:.0%} of one processor")
-    if used > _MOST_SHARE * threads:
+    if used > _MOST_USED * threads:
         doubts.append(
             f"more threads than the {threads} asked for were running: {used:.1f} processors used"
         )
     return doubts
+
+
+def _busy_seconds() -> float:
+    """Processor seconds that the whole machine has spent, or had taken away; 0 if unknown."""
+    try:
+        line = Path("/proc/stat").read_text().partition("\n")[0]
+    except OSError:
+        return 0.0
+    user, nice, system, _idle, _waiting, *interrupts = map(int, line.split()[1:9])
+    return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")

@@ -35,6 +35,7 @@ class BufferBench(Bench):
     """Fill replay buffers with steps as large as Humanoid's."""
 
     name: ClassVar[str] = "buffer"
+    needs_kernels: ClassVar[bool] = False
 
     repetitions: Count = 200
     """How often a batch is drawn and packed."""
