@@ -73,7 +73,7 @@ class ScanBench(Bench):
         }
 
     def tables(self, result: Result) -> list[Table]:
-        shape = f"{self.rows} x {self.length} x {self.channels} channels x {self.states} states"
+        shape = f"{self.rows} x {self.length} x {self.channels} x {self.states}"
         rows = {
             "selective scan, forward": "scan_forward_ms",
             "selective scan, backward": "scan_backward_ms",
