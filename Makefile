@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-all format clean
+.PHONY: help setup demo check test test-all bench format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/make \1|\2/' \
@@ -47,6 +47,12 @@ test: check  ## everything checked on every change
 test-all: check  ## the same with the slow tests
 	@echo "==> Running all tests"
 	@$(PYTEST)
+
+bench: $(STAMP)  ## measure speed and memory on this machine (it should be quiet)
+	@for part in scan update step scaling buffer; do \
+		echo "==> Measuring: $$part"; \
+		$(BIN)/resel bench $$part --out docs/results/performance || exit 1; \
+	done
 
 format: $(STAMP)  ## put the code into its standard form
 	@echo "==> Formatting"

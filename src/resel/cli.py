@@ -22,6 +22,7 @@ from rich.table import Column, Table
 import resel
 from resel._process import prepare_process, render_offscreen
 from resel.agent import RESeL, configure
+from resel.benchmarks import PARTS, run
 from resel.config import (
     SIZES,
     AlgorithmConfig,
@@ -239,12 +240,35 @@ def tasks(argv: Sequence[str]) -> int:
     return 0
 
 
+def bench(argv: Sequence[str]) -> int:
+    parts = tyro.extras.subcommand_type_from_defaults(
+        {part.name: part for part in PARTS},
+        {part.name: str(type(part).__doc__) for part in PARTS},
+    )
+    chosen = tyro.cli(parts, args=argv, prog="resel bench", config=_PLAIN)
+    if chosen.needs_kernels and not kernels_are_compiled():
+        _err.print("Compiling kernels for this machine: about a minute, once.")
+    result = run(chosen)
+    for doubt in result["doubts"]:
+        _err.print(f"[yellow]Warning:[/yellow] {doubt}.", soft_wrap=True)
+    written = [] if chosen.out is None else chosen.write(result, chosen.out)
+    if chosen.json:
+        print(json.dumps(result))
+        return 0
+    for table in chosen.tables(result):
+        _out.print(table)
+    for path in written:
+        _out.print(f"Written: {path}", soft_wrap=True)
+    return 0
+
+
 _VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "train": (train, "train an agent on a task of ours or any Gymnasium environment"),
     "eval": (evaluate_run, "measure a trained agent"),
     "watch": (watch, "write a film of a trained agent"),
     "plot": (plot, "draw learning curves"),
     "tasks": (tasks, "list the tasks and their settings"),
+    "bench": (bench, "measure speed and memory on this machine"),
 }
 
 

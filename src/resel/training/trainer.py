@@ -16,7 +16,7 @@ from resel.config import Config
 from resel.errors import ConfigError, DamagedFileError, DivergedError
 from resel.networks import Dimensions
 from resel.randomness import numpy_state, numpy_stream, restore_numpy
-from resel.replay import PackedBatch, ReplayBuffer, pack
+from resel.replay import PackedBatch, ReplayBuffer, sample_batch
 from resel.runs import Bundle, MetricsLog, check_tensors
 from resel.training.acting import Actor
 from resel.training.collector import Collector
@@ -125,15 +125,10 @@ class Trainer:
 
     def sample(self) -> PackedBatch:
         """A random batch of whole trajectories (or windows), laid out as the encoder likes it."""
-        settings = self.config.algorithm
-        if settings.context_length is None:
-            pieces = self.buffer.sample(settings.batch_steps, self._sampling)
-        else:
-            pieces = self.buffer.sample_windows(
-                settings.batch_steps, settings.context_length, self._sampling
-            )
         encoder = self.learner.policy.trunk.context_encoder.rnn
-        return pack(self.buffer, pieces, encoder.suitable_rows([p.length + 1 for p in pieces]))
+        return sample_batch(
+            self.buffer, self.config.algorithm, encoder.suitable_rows, self._sampling
+        )
 
     def _update(self) -> None:
         batch = self.sample()

@@ -1,0 +1,19 @@
+"""Speed and memory against the machine's own limits: the parts of `resel bench`."""
+
+from resel.benchmarks._base import Bench, Result, run
+from resel.benchmarks.buffer import BufferBench
+from resel.benchmarks.scaling import ScalingBench
+from resel.benchmarks.scan import ScanBench
+from resel.benchmarks.step import StepBench
+from resel.benchmarks.update import UpdateBench
+
+__all__ = ["PARTS", "Bench", "Result", "run"]
+
+PARTS: tuple[Bench, ...] = (
+    ScanBench(),
+    UpdateBench(),
+    StepBench(),
+    ScalingBench(),
+    BufferBench(),
+)
+"""Every part, with its defaults."""

@@ -1,0 +1,80 @@
+"""A learner and made-up trajectories of the right sizes, so that no simulator is needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from resel.algorithm import Learner
+from resel.config import Config
+from resel.networks import Dimensions, Encoder
+from resel.replay import PackedBatch, ReplayBuffer, Trajectory, sample_batch
+
+HALF_CHEETAH = Dimensions(17, 6, discrete=False)
+HUMANOID = Dimensions(376, 17, discrete=False)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """All that one update needs."""
+
+    learner: Learner
+    buffer: ReplayBuffer
+    rng: np.random.Generator
+
+    @classmethod
+    def build(cls, config: Config, dims: Dimensions, length: int, episodes: int) -> Workload:
+        """A fresh learner and as many episodes of `length` steps."""
+        return cls(
+            Learner(config, dims, torch.device("cpu")),
+            filled_buffer(dims, length, episodes),
+            np.random.default_rng(config.training.seed),
+        )
+
+    def sample(self) -> PackedBatch:
+        """A batch, drawn and laid out as in training."""
+        settings = self.learner.config.algorithm
+        return sample_batch(self.buffer, settings, self.encoders[0].suitable_rows, self.rng)
+
+    @property
+    def encoders(self) -> list[Encoder]:
+        """The recurrent blocks of policy, critic and target critic."""
+        learner = self.learner
+        networks = (learner.policy, learner.critic, learner.target_critic)
+        return [network.trunk.context_encoder.rnn for network in networks]
+
+
+def made_up_trajectory(dims: Dimensions, length: int, rng: np.random.Generator) -> Trajectory:
+    """Random numbers in the ranges of real ones; it does not terminate."""
+    if dims.discrete:
+        actions = rng.integers(dims.action, size=(length, 1)).astype(np.float32)
+    else:
+        actions = rng.uniform(-1, 1, (length, dims.action)).astype(np.float32)
+    return Trajectory(
+        rng.standard_normal((length + 1, dims.observation), np.float32),
+        actions,
+        rng.standard_normal(length, np.float32),
+        terminated=False,
+    )
+
+
+def filled_buffer(dims: Dimensions, length: int, episodes: int) -> ReplayBuffer:
+    """A buffer that holds as many episodes of `length` steps."""
+    rng = np.random.default_rng(0)
+    # Each episode takes a place more than it has steps: twice the room is always enough.
+    buffer = ReplayBuffer(
+        2 * length * episodes, dims.observation, 1 if dims.discrete else dims.action
+    )
+    for _ in range(episodes):
+        buffer.add(made_up_trajectory(dims, length, rng))
+    return buffer
+
+
+def compile_kernels(config: Config, dims: Dimensions) -> None:
+    """Run the kernels once with a tiny network: their compilation is nobody's figure."""
+    tiny = config.replace(width=8, embedding=4, head_width=8, state_size=4, batch_steps=4)
+    workload = Workload.build(tiny, dims, length=4, episodes=1)
+    for _ in range(config.algorithm.policy_delay):
+        workload.learner.update(workload.sample())

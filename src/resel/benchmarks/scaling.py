@@ -1,0 +1,191 @@
+"""`resel bench scaling`: time and memory of an update against length, batch and depth.
+
+Made-up trajectories, sizes as in HalfCheetah. Along the length a batch holds 1000 steps (ten
+trajectories of 100, and so on) or, beyond that, one trajectory. `cut_ratio` is the time of one
+trajectory of 1000 steps over that of 20 of 50, `doubling_ratio` that of one of 2000 over one of
+1000, for each encoder.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from rich.table import Table
+
+from resel._process import prepare_process
+from resel.agent import configure
+from resel.benchmarks._base import Bench, Result, figure_table, short
+from resel.benchmarks._memory import MB, available_bytes, peak_memory
+from resel.benchmarks._scaling_picture import draw_scaling
+from resel.benchmarks._timing import Laps, interleave, seconds_of
+from resel.benchmarks._workload import HALF_CHEETAH, Workload, compile_kernels, filled_buffer
+from resel.config import SIZES, Config, Count, EncoderName, SizeName
+from resel.errors import ConfigError
+from resel.replay import pack
+
+_BATCH_STEPS = 1000
+_LENGTHS = (100, 200, 500, 1000, 2000, 4000, 8000, 16_000)
+_BATCHES = (1000, 2000, 4000, 8000)
+_BLOCKS = (1, 2, 3, 4)
+_QUICK_LENGTHS, _QUICK_BATCHES, _QUICK_BLOCKS = (100, 1000, 2000), (1000, 2000), (1, 2)
+_HEADROOM = 1.5
+
+
+class Point(NamedTuple):
+    """One network on one kind of batch."""
+
+    steps: int
+    """Valid steps of the batch."""
+    length: int
+    """Steps of each trajectory."""
+    blocks: int = 1
+
+
+_WHOLE, _CUT, _DOUBLED = Point(1000, 1000), Point(1000, 50), Point(2000, 2000)
+
+
+def sweeps(quick: bool) -> dict[str, list[Point]]:
+    """What is varied, and the points of each: some stand in more than one."""
+    lengths, batches, blocks = (
+        (_QUICK_LENGTHS, _QUICK_BATCHES, _QUICK_BLOCKS) if quick else (_LENGTHS, _BATCHES, _BLOCKS)
+    )
+    return {
+        "length": [Point(max(length, _BATCH_STEPS), length) for length in lengths],
+        "batch": [Point(batch, _BATCH_STEPS) for batch in batches],
+        "blocks": [_WHOLE._replace(blocks=count) for count in blocks],
+        "cut": [_WHOLE, _CUT],
+    }
+
+
+@dataclass(frozen=True)
+class ScalingBench(Bench):
+    """Time an update against trajectory length, batch size and number of blocks."""
+
+    name: ClassVar[str] = "scaling"
+
+    repetitions: Count = 3
+    """How often each point is timed; the median counts."""
+    encoders: tuple[EncoderName, ...] = ("mamba", "gru", "mlp")
+    """Recurrent blocks to compare."""
+    size: SizeName = "paper"
+    """Network size."""
+    quick: bool = False
+    """Fewer points."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.encoders:
+            raise ConfigError("--encoders needs at least one name, such as mamba.")
+
+    def measure(self) -> Result:
+        prepare_process(self.threads, SIZES[self.size]["width"])
+        points: list[dict[str, Any]] = []
+        cut: dict[str, float] = {}
+        doubling: dict[str, float] = {}
+        for encoder in dict.fromkeys(self.encoders):
+            config = configure("", size=self.size, encoder=encoder, device="cpu")
+            measured = _measure_encoder(config, sweeps(self.quick), self.repetitions)
+            points += measured.values()
+            whole = measured[_WHOLE]["update_ms"]
+            cut[encoder] = whole / measured[_CUT]["update_ms"]
+            doubling[encoder] = measured[_DOUBLED]["update_ms"] / whole
+        return {"points": points, "cut_ratio": cut, "doubling_ratio": doubling}
+
+    def tables(self, result: Result) -> list[Table]:
+        columns = ("blocks", "trajectories", "length", "steps", "ms", "10 %", "90 %", "MB")
+        table = figure_table(f"One update, {self.size} network", *columns)
+        for point in result["points"]:
+            counts = (point[name] for name in ("blocks", "trajectories", "length", "steps"))
+            names = ("update_ms", "update_ms_p10", "update_ms_p90", "memory_mb")
+            figures = (short(point[name]) for name in names)
+            table.add_row(point["encoder"], *(f"{count:,}" for count in counts), *figures)
+        ratios = figure_table("", *result["cut_ratio"])
+        for text, name in (
+            ("1 x 1000 steps / 20 x 50", "cut_ratio"),
+            ("1 x 2000 steps / 1 x 1000", "doubling_ratio"),
+        ):
+            ratios.add_row(text, *(f"{ratio:.2f}" for ratio in result[name].values()))
+        return [table, ratios]
+
+    def write(self, result: Result, folder: Path) -> list[Path]:
+        table, picture = folder / "scaling.csv", folder / "scaling.png"
+        with table.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, fieldnames=list(result["points"][0]))
+            writer.writeheader()
+            for point in result["points"]:
+                writer.writerow({**point, "sweeps": "+".join(point["sweeps"])})
+        draw_scaling(result["points"], self.size, picture)
+        return [*super().write(result, folder), table, picture]
+
+
+def _measure_encoder(
+    config: Config, plan: dict[str, list[Point]], repetitions: int
+) -> dict[Point, dict[str, Any]]:
+    """The figures of every point, all of them timed in turn."""
+    compile_kernels(config, HALF_CHEETAH)
+    points = sorted({point for sweep in plan.values() for point in sweep})
+    networks = {
+        blocks: _warm_network(config.replace(blocks=blocks))
+        for blocks in {point.blocks for point in points}
+    }
+    calls: dict[Point, Callable[[], Laps]] = {}
+    memory: dict[Point, int] = {}
+    for point in points:
+        if memory:
+            largest = max(memory, key=lambda seen: seen.steps)
+            _check_room(point, memory[largest] / largest.steps)
+        calls[point] = _updating(networks[point.blocks], point)
+        with peak_memory() as peak:
+            calls[point]()
+        memory[point] = peak.increase
+    timings = interleave(list(calls.values()), repetitions, warmups=0)
+    return {
+        point: {
+            "encoder": config.network.encoder,
+            "sweeps": [name for name, sweep in plan.items() if point in sweep],
+            "blocks": point.blocks,
+            "trajectories": point.steps // point.length,
+            "length": point.length,
+            "steps": point.steps,
+            **timings[str(point)].fields("update_ms"),
+            "memory_mb": memory[point] / MB,
+        }
+        for point in points
+    }
+
+
+def _warm_network(config: Config) -> Workload:
+    """A learner whose optimisers have their state, which no point should be charged with."""
+    workload = Workload.build(config, HALF_CHEETAH, length=4, episodes=1)
+    for _ in range(config.algorithm.policy_delay):
+        workload.learner.update(workload.sample())
+    return workload
+
+
+def _updating(workload: Workload, point: Point) -> Callable[[], Laps]:
+    """Updates on one fixed batch; the mean over a full policy cycle."""
+    buffer = filled_buffer(HALF_CHEETAH, point.length, point.steps // point.length)
+    rows = workload.encoders[0].suitable_rows([piece.length + 1 for piece in buffer])
+    batch = pack(buffer, list(buffer), rows)
+    count = workload.learner.config.algorithm.policy_delay
+
+    def cycle() -> None:
+        for _ in range(count):
+            workload.learner.update(batch)
+
+    return lambda: {str(point): seconds_of(cycle) / count}
+
+
+def _check_room(point: Point, bytes_per_step: float) -> None:
+    """Refuse before the machine runs out of memory, going by a smaller batch."""
+    available = available_bytes()
+    needed = _HEADROOM * bytes_per_step * point.steps
+    if available is not None and needed > available:
+        raise ConfigError(
+            f"A batch of {point.steps} steps may need {needed / 1e9:.1f} GB and this machine has "
+            f"{available / 1e9:.1f} GB free: use --quick or a smaller --size."
+        )

@@ -1,0 +1,168 @@
+"""`resel bench scan`: the recurrent kernels alone, beside what torch offers.
+
+In one run and in turn: our scan; the same scan in plain torch operations; `nn.GRU(256)` over the
+same rows and length; and, for small agents, our GRU of width 64 with resets against `nn.GRU(64)`
+over 5 x 200 steps. `extra_memory_mb` is how far resident memory rises during one forward and
+backward pass of our scan, less the bytes of the output and of the gradients (the inputs exist
+before): the median of some passes, with freed memory given back in between.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from rich.table import Table
+from torch import Tensor, nn
+
+from resel._process import prepare_process
+from resel.benchmarks._base import Bench, Result, figure_table, timing_table
+from resel.benchmarks._memory import MB, peak_memory
+from resel.benchmarks._timing import Laps, interleave
+from resel.config import SIZES, Count
+from resel.networks.recurrent import gru_tape
+from resel.networks.scan import scan_loop, selective_scan
+
+_GRU_WIDTH = 256
+_SMALL_GRU = (5, 200, 64)  # trajectories, steps, width
+_MEMORY_ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class ScanBench(Bench):
+    """Time the selective scan beside plain torch operations and torch's GRU."""
+
+    name: ClassVar[str] = "scan"
+
+    rows: Count = 1
+    """Tapes side by side."""
+    length: Count = 1000
+    """Steps."""
+    channels: Count = 512
+    """Channels of the scan."""
+    states: Count = 64
+    """States per channel."""
+
+    def measure(self) -> Result:
+        prepare_process(self.threads, SIZES["paper"]["width"])
+        inputs = _scan_inputs(self.rows, self.length, self.channels, self.states)
+        fused = _forward_backward("scan", lambda: _fused_scan(inputs), inputs)
+        fused()  # compiles
+        extra = _extra_memory(fused, inputs)
+        timings = interleave(
+            [
+                fused,
+                _forward_backward("chunked", lambda: _plain_scan(inputs), inputs),
+                _torch_gru("gru", self.rows, self.length, _GRU_WIDTH),
+                _torch_gru("small_gru", *_SMALL_GRU),
+                _fused_gru("fused_gru", *_SMALL_GRU),
+            ],
+            self.repetitions,
+        )
+        result: Result = {}
+        for name, timing in timings.items():
+            result |= timing.fields(name)
+        return result | {
+            "gru_ratio": result["scan_ms"] / result["gru_ms"],
+            "fused_gru_speedup": result["small_gru_ms"] / result["fused_gru_ms"],
+            "extra_memory_mb": extra / MB,
+        }
+
+    def tables(self, result: Result) -> list[Table]:
+        shape = f"{self.rows} x {self.length} x {self.channels} x {self.states}"
+        rows = {
+            "selective scan, forward": "scan_forward_ms",
+            "selective scan, backward": "scan_backward_ms",
+            "selective scan": "scan_ms",
+            "the same in plain torch": "chunked_ms",
+            f"nn.GRU({_GRU_WIDTH}), forward": "gru_forward_ms",
+            f"nn.GRU({_GRU_WIDTH}), backward": "gru_backward_ms",
+            f"nn.GRU({_GRU_WIDTH})": "gru_ms",
+            "our GRU(64), 5 x 200 steps": "fused_gru_ms",
+            "nn.GRU(64), 5 x 200 steps": "small_gru_ms",
+        }
+        ratios = figure_table("", "")
+        ratios.add_row("scan / nn.GRU", f"{result['gru_ratio']:.2f}")
+        ratios.add_row("nn.GRU(64) / our GRU(64)", f"{result['fused_gru_speedup']:.1f}")
+        ratios.add_row("extra memory of the scan, MB", f"{result['extra_memory_mb']:.1f}")
+        return [timing_table(f"Recurrent kernels: {shape}", result, rows), ratios]
+
+
+def _extra_memory(scan: Callable[[], Laps], inputs: list[Tensor]) -> float:
+    """Bytes that a pass over `inputs` needs beyond them, the output and the gradients."""
+    increases = []
+    for _ in range(_MEMORY_ROUNDS):
+        with peak_memory() as memory:
+            scan()
+        increases.append(memory.increase)
+    # y is as large as u, and a gradient as large as its input
+    results = sum(tensor.nbytes for tensor in [inputs[0], *inputs])
+    return max(0.0, statistics.median(increases) - results)
+
+
+def _scan_inputs(rows: int, length: int, channels: int, states: int) -> list[Tensor]:
+    """u, delta, A, B, C, D and z of the sizes that a Mamba block makes."""
+    noise = torch.Generator().manual_seed(0)
+    wide, narrow = (rows, length, channels), (rows, length, states)
+    inputs = [
+        torch.randn(wide, generator=noise),
+        torch.rand(wide, generator=noise) * 0.1,
+        -torch.arange(1.0, states + 1).expand(channels, -1).clone(),
+        torch.randn(narrow, generator=noise),
+        torch.randn(narrow, generator=noise),
+        torch.ones(channels),
+        torch.randn(wide, generator=noise),
+    ]
+    return [tensor.requires_grad_() for tensor in inputs]
+
+
+def _fused_scan(inputs: list[Tensor]) -> Tensor:
+    u, delta, A, B, C, D, z = inputs
+    y = selective_scan(u, delta, A, B, C, D, z)
+    assert isinstance(y, Tensor)
+    return y
+
+
+def _plain_scan(inputs: list[Tensor]) -> Tensor:
+    """The scan in torch operations that ours is compared with."""
+    u, delta, A, B, C, D, z = inputs
+    return scan_loop(u, delta, A, B, C, D, z, None, None)[0]
+
+
+def _torch_gru(name: str, rows: int, length: int, width: int) -> Callable[[], Laps]:
+    layer = nn.GRU(width, width, batch_first=True)
+    x = torch.randn(rows, length, width, requires_grad=True)
+    return _forward_backward(name, lambda: layer(x)[0], [x, *layer.parameters()])
+
+
+def _fused_gru(name: str, rows: int, length: int, width: int) -> Callable[[], Laps]:
+    layer = nn.GRU(width, width, batch_first=True)
+    x = torch.randn(rows, length, width, requires_grad=True)
+    start = torch.zeros(rows, length, dtype=torch.bool)
+    start[:, 0] = True
+    return _forward_backward(name, lambda: gru_tape(x, start, layer, 0), [x, *layer.parameters()])
+
+
+def _forward_backward(
+    name: str, forward: Callable[[], Tensor], inputs: list[Tensor]
+) -> Callable[[], Laps]:
+    """Times both directions; the gradients are dropped each time, not added up."""
+    gradient = torch.randn_like(forward())
+
+    def call() -> Laps:
+        begin = time.perf_counter()
+        y = forward()
+        middle = time.perf_counter()
+        torch.autograd.grad(y, inputs, gradient)
+        end = time.perf_counter()
+        return {
+            f"{name}_forward_ms": middle - begin,
+            f"{name}_backward_ms": end - middle,
+            f"{name}_ms": end - begin,
+        }
+
+    return call

@@ -1,0 +1,225 @@
+"""`resel bench update`: one update, against the matrix products it cannot do without.
+
+Trajectories are made up: sizes as in HalfCheetah (17 observations, 6 actions) and one trajectory of
+--batch-steps steps, or the sizes, horizon and settings of a task. `update_ms` is the mean over
+policy_delay updates in a row, so it holds the right share of policy updates. `limit_ms` is the time
+torch needs for the matrix products of the update alone, each measured by itself, in the same shape
+and layout and in turn with the updates. `ratio` is update_ms / limit_ms.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rich.table import Table
+from torch.utils.flop_counter import FlopCounterMode
+
+from resel._process import prepare_process
+from resel.agent import configure
+from resel.benchmarks._base import Bench, Result, figure_table, short, timing_table
+from resel.benchmarks._memory import MB, Peak, peak_memory
+from resel.benchmarks._products import ProductClock, Recording, record_products
+from resel.benchmarks._timing import Laps, Timing, interleave
+from resel.benchmarks._workload import HALF_CHEETAH, Workload, compile_kernels
+from resel.config import Config, Count, EncoderName, SizeName
+from resel.networks import Dimensions
+from resel.tasks import DEFAULT_EPISODE_CAP, get_task, make_env
+from resel.training import Stage
+
+_EPISODES = 20
+_WARMUPS = 3
+_PROFILED = 15
+
+
+@dataclass(frozen=True)
+class UpdateBench(Bench):
+    """Time one update, and compare it with its matrix products alone."""
+
+    name: ClassVar[str] = "update"
+
+    task: str | None = None
+    """Take sizes, horizon and settings of this task; the simulator must be installed."""
+    encoder: EncoderName | None = None
+    """Recurrent block; mamba or what the task says, if not given."""
+    batch_steps: Count | None = None
+    """Steps of the batch; 1000 or what the task says, if not given."""
+    size: SizeName | None = None
+    """Network size; the paper's or what the task says, if not given."""
+    profile: bool = False
+    """Also tell where the time goes."""
+
+    def config(self) -> Config:
+        """The settings measured with."""
+        named: dict[str, Any] = {"encoder": self.encoder, "batch_steps": self.batch_steps}
+        given = {name: value for name, value in named.items() if value is not None}
+        return configure(self.task or "", size=self.size, device="cpu", **given)
+
+    def measure(self) -> Result:
+        config = self.config()
+        dims, length = _sizes(config)
+        prepare_process(self.threads, config.network.width)
+        compile_kernels(config, dims)
+        per_batch = -(-config.algorithm.batch_steps // length)
+        workload = Workload.build(config, dims, length, _EPISODES * per_batch)
+        with peak_memory() as memory:
+            for _ in range(_WARMUPS):
+                _one_round(workload)
+        recording = _record(workload)
+        clock = ProductClock.build(recording)
+        timings = interleave([lambda: _one_round(workload), clock], self.repetitions)
+        batch = workload.sample()
+        return {
+            "config": config.to_json(),
+            "observation_size": dims.observation,
+            "action_size": dims.action,
+            "trajectory_length": length,
+            "valid_steps": batch.steps,
+            "places": batch.start.numel(),
+            **_figures(timings, recording, clock, memory, config.algorithm.policy_delay),
+            **({"profile": _profile(workload)} if self.profile else {}),
+        }
+
+    def tables(self, result: Result) -> list[Table]:
+        network = result["config"]["network"]
+        title = (
+            f"One update: {network['encoder']}, width {network['width']}, "
+            f"{result['valid_steps']} steps"
+        )
+        rows = {
+            "update": "update_ms",
+            "its matrix products alone": "limit_ms",
+            "drawing and packing the batch": "sampling_ms",
+        }
+        facts = figure_table("", "")
+        facts.add_row("update / products alone", f"{result['ratio']:.2f}")
+        facts.add_row("GFLOP per update", f"{result['flops_per_update'] / 1e9:.2f}")
+        facts.add_row("share of drawing and packing", f"{result['sampling_share']:.1%}")
+        facts.add_row("peak memory, MB", f"{result['peak_memory_mb']:.0f}")
+        facts.add_row("of it for the updates, MB", f"{result['update_memory_mb']:.0f}")
+        tables = [timing_table(title, result, rows), facts]
+        if self.profile:
+            tables += [_product_table(result["products"]), _profile_table(result["profile"])]
+        return tables
+
+
+def _sizes(config: Config) -> tuple[Dimensions, int]:
+    """What the networks are built for, and the length of a trajectory."""
+    if not config.task:
+        return HALF_CHEETAH, config.algorithm.batch_steps
+    spec = get_task(config.task)
+    stage = Stage(make_env(config.task, max_episode_steps=config.training.max_episode_steps))
+    try:
+        limit = stage.env.spec.max_episode_steps if stage.env.spec is not None else None
+        horizon = config.training.max_episode_steps or (spec.horizon if spec else limit)
+        dims = Dimensions(stage.observation.size, stage.action.size, stage.action.discrete)
+    finally:
+        stage.close()
+    return dims, horizon or DEFAULT_EPISODE_CAP
+
+
+def _one_round(workload: Workload) -> Laps:
+    """Seconds of one update and of drawing one batch, each as the mean of a full policy cycle."""
+    count = workload.learner.config.algorithm.policy_delay
+    begin = time.perf_counter()
+    batches = [workload.sample() for _ in range(count)]
+    middle = time.perf_counter()
+    for batch in batches:
+        workload.learner.update(batch)
+    end = time.perf_counter()
+    return {"update": (end - middle) / count, "sampling": (middle - begin) / count}
+
+
+def _record(workload: Workload) -> Recording:
+    """The products of one round, checked against torch's own count."""
+    counter = FlopCounterMode(display=False)
+    with counter, record_products(workload.encoders) as recording:
+        _one_round(workload)
+    seen = sum(product.flops * count for product, count in recording.seen.items())
+    if seen != counter.get_total_flops():
+        raise RuntimeError(
+            f"The update has products of a kind that is not recorded: torch counts "
+            f"{counter.get_total_flops()} FLOP, the record holds {seen}."
+        )
+    return recording
+
+
+def _figures(
+    timings: dict[str, Timing], recording: Recording, clock: ProductClock, memory: Peak, delay: int
+) -> Result:
+    update, sampling = timings["update"], timings["sampling"]
+    executed = recording.all()
+    alone = [timings[f"product {index}"] for index in range(len(clock.products))]
+    per_update = [executed[product] / delay for product in clock.products]
+
+    def limit_of(choose: Callable[[Timing], float]) -> float:
+        return sum(n * choose(timing) for n, timing in zip(per_update, alone, strict=True))
+
+    limit = limit_of(lambda timing: timing.median)
+    return {
+        **update.fields("update_ms"),
+        "flops_per_update": recording.flops / delay,
+        "fused_flops_per_update": sum(p.flops * n for p, n in recording.fused.items()) / delay,
+        "limit_ms": limit,
+        "limit_ms_p10": limit_of(lambda timing: timing.p10),
+        "limit_ms_p90": limit_of(lambda timing: timing.p90),
+        "ratio": update.median / limit,
+        **sampling.fields("sampling_ms"),
+        "sampling_share": sampling.median / (sampling.median + update.median),
+        "peak_memory_mb": memory.total / MB,
+        "update_memory_mb": memory.increase / MB,
+        "products": [
+            {
+                "left": list(product.left),
+                "left_stride": list(product.left_stride),
+                "right": list(product.right),
+                "right_stride": list(product.right_stride),
+                "per_update": count,
+                "ms": timing.median,
+                "gflops": product.flops / timing.median / 1e6,
+            }
+            for product, count, timing in zip(clock.products, per_update, alone, strict=True)
+        ],
+    }
+
+
+def _profile(workload: Workload) -> list[dict[str, Any]]:
+    """The operations that take longest themselves, per update."""
+    from torch.profiler import ProfilerActivity, profile
+
+    count = workload.learner.config.algorithm.policy_delay
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        _one_round(workload)
+    events = sorted(profiler.key_averages(), key=lambda event: -event.self_cpu_time_total)
+    return [
+        {
+            "operation": event.key,
+            "self_ms": event.self_cpu_time_total / 1e3 / count,
+            "calls": event.count / count,
+        }
+        for event in events[:_PROFILED]
+    ]
+
+
+def _product_table(products: list[dict[str, Any]]) -> Table:
+    table = figure_table("Matrix products that take longest", "per update", "ms", "GFLOPS")
+    for product in sorted(products, key=lambda p: -p["ms"] * p["per_update"])[:_PROFILED]:
+        left, right = (_layout(product, side) for side in ("left", "right"))
+        figures = (product["per_update"], product["ms"], product["gflops"])
+        table.add_row(f"{left} {right}", *map(short, figures))
+    return table
+
+
+def _layout(product: dict[str, Any], side: str) -> str:
+    """The sizes of a factor, with a T if it lies in memory column by column."""
+    *_, across, along = product[f"{side}_stride"]
+    return f"({' x '.join(map(str, product[side]))}){'T' if across < along else ''}"
+
+
+def _profile_table(profile: list[dict[str, Any]]) -> Table:
+    table = figure_table("Where the time of an update goes", "self ms", "calls")
+    for entry in profile:
+        table.add_row(entry["operation"], short(entry["self_ms"]), f"{entry['calls']:g}")
+    return table

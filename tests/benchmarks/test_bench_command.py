@@ -1,0 +1,241 @@
+"""Every part of `resel bench` through the command, at sizes that take no time."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+
+from resel.cli import main
+
+PARTS: dict[str, list[str]] = {
+    "scan": ["--rows", "2", "--length", "9", "--channels", "20", "--states", "3"],
+    "update": ["--size", "tiny", "--batch-steps", "3e1"],
+    "step": ["--size", "tiny", "--steps", "20"],
+    "scaling": ["--size", "tiny", "--quick", "--encoders", "mlp"],
+    "buffer": ["--steps", "2e4"],
+}
+
+
+@pytest.fixture(autouse=True)
+def _terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """An empty folder, 80 columns, and threads as they were."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+def measured(capsys: Any, part: str, *more: str) -> dict[str, Any]:
+    """The JSON object that is all of the standard output."""
+    capsys.readouterr()
+    argv = ["bench", part, *PARTS[part], "--threads", "1", "--repetitions", "2", "--json", *more]
+    assert main(argv) == 0
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    result = json.loads(out)
+    assert result["bench"] == part and result["threads"] == 1 and result["dtype"] == "float32"
+    assert result["torch"] == torch.__version__
+    assert result["machine"]["versions"]["torch"] and result["machine"]["cores"]
+    assert result["settings"]["repetitions"] == 2 and "json" not in result["settings"]
+    _check_spreads(result)
+    return result
+
+
+def _check_spreads(figures: dict[str, Any]) -> None:
+    """Medians lie between the percentiles beside them, and are finite."""
+    for name, value in figures.items():
+        if isinstance(value, float):
+            assert math.isfinite(value)
+        if f"{name}_p10" in figures:
+            assert 0 < figures[f"{name}_p10"] <= value <= figures[f"{name}_p90"]
+
+
+def test_scan(capsys: Any) -> None:
+    result = measured(capsys, "scan")
+    assert result["settings"]["channels"] == 20
+    for name in ("scan", "gru", "chunked", "fused_gru", "small_gru"):
+        parts = result[f"{name}_forward_ms"] + result[f"{name}_backward_ms"]
+        assert result[f"{name}_ms"] == pytest.approx(parts)  # of two repetitions, median is mean
+    assert result["gru_ratio"] == result["scan_ms"] / result["gru_ms"]
+    assert result["fused_gru_speedup"] == result["small_gru_ms"] / result["fused_gru_ms"]
+    assert result["extra_memory_mb"] >= 0
+
+
+@pytest.mark.parametrize("encoder", ["mamba", "gru", "lstm", "mlp"])
+def test_update(encoder: str, capsys: Any) -> None:
+    result = measured(capsys, "update", "--encoder", encoder)
+    assert result["valid_steps"] == 30 and result["places"] == 31
+    assert (result["observation_size"], result["action_size"]) == (17, 6)
+    network = result["config"]["network"]
+    assert network["encoder"] == encoder and network["width"] == 64
+    assert result["ratio"] == result["update_ms"] / result["limit_ms"]
+    products = result["products"]
+    alone = sum(product["per_update"] * product["ms"] for product in products)
+    assert result["limit_ms"] == pytest.approx(alone)
+    flops = sum(
+        2 * math.prod(product["left"]) * product["right"][-1] * product["per_update"]
+        for product in products
+    )
+    assert result["flops_per_update"] == pytest.approx(flops)
+    assert (result["fused_flops_per_update"] > 0) == (encoder in ("gru", "lstm"))
+    share = result["sampling_ms"] / (result["sampling_ms"] + result["update_ms"])
+    assert result["sampling_share"] == share
+    assert result["peak_memory_mb"] > max(10, result["update_memory_mb"])
+    assert "profile" not in result
+
+
+@pytest.mark.parametrize(
+    ("task", "sizes", "length", "steps"),
+    [("TMaze-v0", (3, 4), 21, 42), ("toy/Box-v0", (3, 2), 100, 100)],
+)
+def test_update_of_a_task(
+    task: str, sizes: tuple[int, int], length: int, steps: int, capsys: Any
+) -> None:
+    result = measured(capsys, "update", "--task", task)
+    assert (result["observation_size"], result["action_size"]) == sizes
+    assert (result["trajectory_length"], result["valid_steps"]) == (length, steps)
+    assert result["config"]["task"] == task
+
+
+def test_where_the_time_goes(capsys: Any) -> None:
+    profile = measured(capsys, "update", "--profile")["profile"]
+    assert all(entry["self_ms"] >= 0 and entry["calls"] > 0 for entry in profile)
+    assert {"aten::mm", "aten::addmm"} & {entry["operation"] for entry in profile}
+    argv = ["bench", "update", *PARTS["update"], "--profile", "--repetitions", "1"]
+    assert main(argv) == 0
+    assert re.search(r"\(31 x 64\) \(64 x \d+\)T? +[\d.]+ ", capsys.readouterr().out)
+
+
+def test_step(capsys: Any) -> None:
+    result = measured(capsys, "step")
+    assert result["episode_steps"] == 20
+    assert result["predict_1_ms"] > 0 and result["predict_16_ms"] > 0
+    for rows, name in ((1, "late_over_early"), (16, "late_over_early_16")):
+        late, early = (result[f"predict_{rows}_{when}_ms"] for when in ("late", "early"))
+        assert result[name] == late / early
+
+
+def test_scaling(capsys: Any, tmp_path: Path) -> None:
+    result = measured(capsys, "scaling", "--out", "figures")
+    points = {(p["blocks"], p["trajectories"], p["length"]): p for p in result["points"]}
+    assert {(1, 10, 100), (1, 1, 1000), (1, 20, 50), (1, 1, 2000), (2, 1, 1000)} <= set(points)
+    assert points[1, 1, 1000]["sweeps"] == ["length", "batch", "blocks", "cut"]
+    for point in result["points"]:
+        assert point["steps"] == point["trajectories"] * point["length"] >= 1000
+        assert point["encoder"] == "mlp" and point["memory_mb"] >= 0
+        _check_spreads(point)
+    whole = points[1, 1, 1000]["update_ms"]
+    assert result["cut_ratio"] == {"mlp": whole / points[1, 20, 50]["update_ms"]}
+    assert result["doubling_ratio"] == {"mlp": points[1, 1, 2000]["update_ms"] / whole}
+    with (tmp_path / "figures/scaling.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["update_ms"]) for row in rows] == [
+        point["update_ms"] for point in result["points"]
+    ]
+    with Image.open(tmp_path / "figures/scaling.png") as picture:
+        assert min(picture.size) > 500
+
+
+def test_buffer(capsys: Any) -> None:
+    result = measured(capsys, "buffer")
+    assert result["plain_bytes_per_step"] == 4 * (376 + 17 + 1)
+    for length in (1000, 25):
+        assert 0.9 * 20_000 <= result[f"held_steps_{length}"] <= 20_000
+        ratio = result[f"bytes_per_step_{length}"] / result["plain_bytes_per_step"]
+        assert result[f"overhead_{length}"] == ratio > 0.5
+        assert result[f"sample_ms_{length}"] > 0 and result[f"add_us_{length}"] > 0
+    assert result["overhead"] == max(result["overhead_1000"], result["overhead_25"])
+
+
+@pytest.mark.parametrize("part", ["scan", "update", "step", "buffer"])
+def test_tables_and_files(part: str, capsys: Any, tmp_path: Path) -> None:
+    argv = ["bench", part, *PARTS[part], "--repetitions", "1", "--out", "a/b"]
+    assert main(argv) == 0
+    out = capsys.readouterr().out
+    assert f"Written: a/b/{part}.json" in out
+    assert max(map(len, out.splitlines())) <= 80
+    written = json.loads((tmp_path / f"a/b/{part}.json").read_text())
+    assert written["bench"] == part and written["machine"]["cores"]
+
+
+def test_help_of_every_part(capsys: Any) -> None:
+    for part in PARTS:
+        with pytest.raises(SystemExit) as left:
+            main(["bench", part, "--help"])
+        assert left.value.code == 0
+        text = capsys.readouterr().out
+        assert text.startswith(f"usage: resel bench {part} ") and "--out" in text
+        assert max(map(len, text.splitlines()[1:])) <= 80
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["scan", "--rows", "0"], "--rows 0 is too small"),
+        (["scan", "--length", "1.5"], "not a whole number"),
+        (["scan", "--repetitions", "0"], "--repetitions 0 is too small"),
+        (["update", "--threads", "-1"], "--threads -1 is too small"),
+        (["update", "--batch-steps", "0"], "--batch-steps 0 is too small"),
+        (["update", "--encoder", "transformer"], "transformer"),
+        (["update", "--size", "huge"], "huge"),
+        (["step", "--steps", "5"], "--steps 5 is too small"),
+        (["buffer", "--steps", "10"], "--steps 10 holds no episode"),
+        (["scaling", "--encoders"], "--encoders"),
+        (["speed"], "speed"),
+        ([], "scan"),
+    ],
+)
+def test_values_that_cannot_work(argv: list[str], told: str, capsys: Any) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["bench", *argv])
+    assert left.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == "" and told in " ".join(re.sub("[│\n]", " ", said.err).split())
+
+
+def test_an_unknown_task(capsys: Any) -> None:
+    assert main(["bench", "update", "--task", "TMaze"]) == 2
+    assert "Did you mean TMaze-v0" in capsys.readouterr().err
+
+
+def test_a_file_where_the_folder_should_be(capsys: Any, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("mine")
+    assert main(["bench", "scan", "--out", "taken"]) == 2
+    assert "--out taken: the folder cannot be made" in capsys.readouterr().err
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_no_room_for_the_buffer(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resel.benchmarks.buffer.available_bytes", lambda: 1_000_000_000)
+    assert main(["bench", "buffer", "--json"]) == 2
+    said = capsys.readouterr()
+    assert "needs 1.8 GB" in said.err and "1.0 GB free; try --steps 500000." in said.err
+    assert said.out == ""
+    monkeypatch.setattr("resel.benchmarks.buffer.available_bytes", lambda: 1_000_000)
+    assert main(["bench", "buffer"]) == 2
+    assert "free some memory first" in capsys.readouterr().err
+
+
+def test_no_room_for_a_long_trajectory(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resel.benchmarks.scaling.available_bytes", lambda: 1000)
+    assert main(["bench", "scaling", *PARTS["scaling"]]) == 2
+    assert "use --quick or a smaller --size" in capsys.readouterr().err
+
+
+def test_a_busy_machine_is_told(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (7.0, 7.0, 7.0))
+    argv = ["bench", "step", *PARTS["step"], "--repetitions", "1", "--json"]
+    assert main(argv) == 0
+    said = capsys.readouterr()
+    assert "Warning: the machine is busy: its load is 7.0" in said.err
+    assert any("its load is 7.0" in doubt for doubt in json.loads(said.out)["doubts"])
