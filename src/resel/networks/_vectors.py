@@ -2,7 +2,7 @@
 
 LLVM vectorises a loop only where it can prove that its arrays do not overlap, and a loop of a few
 dozen elements over many arrays is left alone. Here a kernel says itself what is a vector: `load`,
-`store`, `splat`, `spread`, `total`, `exp` and `exp2` around ordinary `+`, `-`, `*` and `/`. A
+`store`, `splat`, `spread`, `total`, `exp` and `times_exp2` around ordinary `+`, `-`, `*` and `/`. A
 vector holds `LANES` numbers of the array's dtype; LLVM maps it to whatever registers the machine
 has. Indices are taken as they are: a negative one does not count from the end.
 """
@@ -13,8 +13,7 @@ import math
 import operator
 from typing import Any, NamedTuple
 
-import numpy as np
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
@@ -141,18 +140,14 @@ _overload_operator(operator.mul, _binary("fmul"))
 _overload_operator(operator.truediv, _binary("fdiv"))
 
 
-def _power_coefficients(base: float, degree: int) -> list[float]:
-    """A polynomial for base^f as far as f = half the distance of powers of two, lowest first."""
-    reach = 0.5 * math.log(2) / math.log(base)
-    fit: Any = np.polynomial.chebyshev.chebinterpolate
-    chebyshev = fit(lambda t: base ** (reach * t), degree)
-    powers = np.polynomial.chebyshev.cheb2poly(chebyshev)
-    return [1.0, *(float(c / reach**k) for k, c in enumerate(powers[1:], 1))]  # base^0 is just 1
-
-
 def _series(rate: float, degree: int) -> list[float]:
-    """Taylor's coefficients of e^(rate f), for more digits than the fit above has."""
+    """Taylor's coefficients of e^(rate f)."""
     return [rate**k / math.factorial(k) for k in range(degree + 1)]
+
+
+# 2^f to a relative 1e-7 and exact at 0, by the polynomial whose largest error is least.
+_AROUND_0 = [1.0, 0.69314697756, 0.24022242011, 0.05550733769, 0.00967151754, 0.00132647352]
+_FROM_0_TO_1 = [1.0, 0.69315131230, 0.24016444412, 0.05579993503, 0.00901699970, 0.00186714453]
 
 
 class _Power(NamedTuple):
@@ -179,7 +174,7 @@ _POWERS = {
         (0.693359375, math.log(2) - 0.693359375),
         -127.0,
         128.0,
-        _power_coefficients(math.e, 6),
+        _series(1.0, 7),
     ),
     ("e", types.float64): _Power(
         52,
@@ -191,7 +186,7 @@ _POWERS = {
         _series(1.0, 13),
     ),
     ("2", types.float32): _Power(
-        23, 1.5 * 2.0**23 + 127, 1.0, (1.0, 0.0), -127.0, 128.0, _power_coefficients(2.0, 6)
+        23, 1.5 * 2.0**23 + 127, 1.0, (1.0, 0.0), -127.0, 128.0, _AROUND_0
     ),
     ("2", types.float64): _Power(
         52, 1.5 * 2.0**52 + 1023, 1.0, (1.0, 0.0), -1023.0, 1024.0, _series(math.log(2), 13)
@@ -262,3 +257,57 @@ def exp(typing_context: Any, vector: Any) -> Any:
 def exp2(typing_context: Any, vector: Any) -> Any:
     """2 to the x in every lane, like `exp` and cheaper."""
     return _power("2", vector)
+
+
+def times_exp2(factor: Any, x: Any) -> Any:
+    """factor times 2 to the x in every lane, for use inside kernels."""
+    raise TypeError("resel.networks._vectors.times_exp2 is for Numba kernels only")
+
+
+@overload(times_exp2)  # type: ignore[untyped-decorator]
+def _times_exp2(factor: Any, x: Any) -> Any:
+    if x.dtype == types.float32 and HAS_SCALEF:
+
+        def scaled(factor: Any, x: Any) -> Any:
+            return _scalef_exp2(factor, x)
+
+        return scaled
+
+    def multiplied(factor: Any, x: Any) -> Any:
+        return factor * exp2(x)
+
+    return multiplied
+
+
+def _has_scalef() -> bool:
+    features = binding.get_host_cpu_features()
+    return bool(features.get("avx512f") and features.get("avx512dq"))
+
+
+HAS_SCALEF = _has_scalef()
+"""This machine takes 2 to an integer, and what is left of it, in one instruction each."""
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _scalef_exp2(typing_context: Any, factor: Any, x: Any) -> Any:
+    """factor 2^x for float32 with AVX-512: VREDUCE gives x - floor(x), VSCALEF 2^floor(x)."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind, short, word = args[0].type, ir.IntType(16), ir.IntType(32)
+        every = ir.Constant(short, -1)
+        floor, current = ir.Constant(word, 1), ir.Constant(word, 4)  # rounding modes
+        names = "llvm.x86.avx512.mask.reduce.ps.512", "llvm.x86.avx512.mask.scalef.ps.512"
+        reduce_type = ir.FunctionType(kind, [kind, word, kind, short, word])
+        scale_type = ir.FunctionType(kind, [kind, kind, kind, short, word])
+        reduce = cgutils.get_or_insert_function(builder.module, reduce_type, names[0])
+        scale = cgutils.get_or_insert_function(builder.module, scale_type, names[1])
+        factor, x = args
+        f = builder.call(reduce, [x, floor, x, every, current])
+        p = ir.Constant(kind, [_FROM_0_TO_1[-1]] * LANES)
+        for coefficient in reversed(_FROM_0_TO_1[:-1]):
+            constant = ir.Constant(kind, [coefficient] * LANES)
+            p = builder.fadd(builder.fmul(f, p, flags=_FLAGS), constant, flags=_FLAGS)
+        scaled = builder.call(scale, [factor, x, factor, every, current])
+        return builder.fmul(p, scaled, flags=_FLAGS)
+
+    return factor(factor, x), codegen

@@ -4,11 +4,13 @@ Glossary
     R rows, L length, D channels, S states per channel
     W = LANES channels are worked on together, one vector for each state
     K = CHUNK steps between stored states; backward recomputes the states inside a chunk
+    T = TILE states that backward takes through a chunk together, so that all it needs for them
+        stays in the fastest cache
 
 Nothing of size (L, D, S) exists. Forward stores the state at the start of each chunk; backward
 walks the chunks from the last to the first and rebuilds each into a scratch that fits the cache.
-Channel blocks are independent but for dB and dC: backward takes all blocks of a thread through
-one chunk before the next, adds their shares up lane by lane, and sums the lanes once per chunk.
+Channel blocks are independent but for dB and dC: backward takes all blocks of a thread through one
+chunk and tile before the next, adds their shares up lane by lane, and sums the lanes at its end.
 Decays are powers of two, 2^(delta A log2 e), which are cheaper than powers of e.
 Arrays are given flat (C order of the shapes in the comments).
 """
@@ -21,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from resel.networks._numba_math import inlined, kernel
-from resel.networks._vectors import LANES, exp, exp2, load, splat, spread, store, total
+from resel.networks._vectors import LANES, exp, load, splat, spread, store, times_exp2, total
 
 CHUNK = 16
+TILE = 8
 _LOG2_E = 1 / math.log(2)
 _LN_2 = math.log(2)
 
@@ -156,7 +159,7 @@ def forward(
                     acc = load(d_skip, 0) * ut
                     at = (place + k) * states
                     for s in range(states):
-                        v = exp2(dt * load(a, s * LANES)) * load(h, s * LANES)
+                        v = times_exp2(load(h, s * LANES), dt * load(a, s * LANES))
                         v = v + du * spread(B, at + s)
                         store(h, s * LANES, v)
                         acc = acc + v * spread(C, at + s)
@@ -199,28 +202,33 @@ def backward(
     blocks = (channels + LANES - 1) // LANES
     chunks = (length + CHUNK - 1) // CHUNK
     size = states * LANES
-    own = group * rows * length * states  # this thread's part of grad_B and grad_C
+    share = group * rows * length * states  # this thread's part of grad_B and grad_C
     gated = len(z) > 0
     one = splat(u.dtype.type(1))
     nought = splat(u.dtype.type(0))
     ln_2 = splat(u.dtype.type(_LN_2))
     from_block = blocks * group // groups
     count = blocks * (group + 1) // groups - from_block
+    wing = CHUNK * LANES
     a = _scratch(count * size, u)
     da = _scratch(count * size, u)
     dh = _scratch(count * size, u)
     d_skip = _scratch(count * LANES, u)
     dd = _scratch(count * LANES, u)
-    h = _scratch(size, u)
-    before = _scratch(CHUNK * size, u)  # state that each step of the chunk starts from
-    decay = _scratch(CHUNK * size, u)
-    to_b = _scratch(CHUNK * size, u)  # shares of grad_B and grad_C, (K, S, W)
-    to_c = _scratch(CHUNK * size, u)
-    g = _scratch(CHUNK * LANES, u)  # gradient of the ungated output
-    dts = _scratch(CHUNK * LANES, u)
-    uts = _scratch(CHUNK * LANES, u)
-    zts = _scratch(CHUNK * LANES, u)
-    gys = _scratch(CHUNK * LANES, u)
+    # Of every block of channels, (K, W) each:
+    dts = _scratch(count * wing, u)
+    uts = _scratch(count * wing, u)
+    gts = _scratch(count * wing, u)  # gradient of the ungated output
+    slopes = _scratch(count * wing, u)  # grad_y times the slope of the gate
+    ungated = _scratch(count * wing, u)
+    along_a = _scratch(count * wing, u)  # sums over the states of what delta gets through A and B
+    along_b = _scratch(count * wing, u)
+    # Of one tile of one block:
+    h = _scratch(TILE * LANES, u)
+    before = _scratch(TILE * wing, u)  # state that each step of the chunk starts from
+    decay = _scratch(TILE * wing, u)
+    to_b = _scratch(TILE * wing, u)  # shares of grad_B and grad_C, (K, T, W)
+    to_c = _scratch(TILE * wing, u)
     for i in range(count):
         first = (from_block + i) * LANES
         wide = min(LANES, channels - first)
@@ -234,83 +242,100 @@ def backward(
         for chunk in range(chunks - 1, -1, -1):
             place = row * length + chunk * CHUNK
             steps = min(CHUNK, length - chunk * CHUNK)
-            to_b[:] = 0
-            to_c[:] = 0
             for i in range(count):
-                block = from_block + i
-                first = block * LANES
+                first = (from_block + i) * LANES
                 wide = min(LANES, channels - first)
-                _load_chunk(delta, place, steps, channels, first, wide, dts)
-                _load_chunk(u, place, steps, channels, first, wide, uts)
-                _load_chunk(grad_y, place, steps, channels, first, wide, gys)
-                if gated:
-                    _load_chunk(z, place, steps, channels, first, wide, zts)
+                _load_chunk(delta, place, steps, channels, first, wide, dts[i * wing :])
+                _load_chunk(u, place, steps, channels, first, wide, uts[i * wing :])
+                _load_chunk(grad_y, place, steps, channels, first, wide, gts[i * wing :])
                 skip = load(d_skip, i * LANES)
                 along_d = load(dd, i * LANES)
-                at = ((row * chunks + chunk) * blocks + block) * size
-                h[:] = saved[at : at + size]
-                for k in range(steps):
-                    if start[place + k]:
-                        h[:] = 0
-                    dt = load(dts, k * LANES)
-                    ut = load(uts, k * LANES)
-                    du = dt * ut
-                    gy = load(gys, k * LANES)
-                    gate = load(zts, k * LANES)
-                    sigmoid = one
-                    gt = gy
-                    if gated:
-                        sigmoid = one / (one + exp(nought - gate))
-                        gt = gy * gate * sigmoid
-                    store(g, k * LANES, gt)
-                    acc = skip * ut
-                    at = (place + k) * states
-                    to = k * size
-                    for s in range(states):
-                        w = exp2(dt * load(a, i * size + s * LANES))
-                        v = load(h, s * LANES)
-                        store(decay, to + s * LANES, w)
-                        store(before, to + s * LANES, v)
-                        v = w * v + du * spread(B, at + s)
-                        store(h, s * LANES, v)
-                        acc = acc + v * spread(C, at + s)
-                        store(to_c, to + s * LANES, load(to_c, to + s * LANES) + gt * v)
-                    if gated:
-                        slope = sigmoid * (one + gate * (one - sigmoid))
-                        store(zts, k * LANES, gy * acc * slope)
                 if gated:
-                    _store_chunk(zts, place, steps, channels, first, wide, grad_z)
-                for k in range(steps - 1, -1, -1):
-                    dt = load(dts, k * LANES)
-                    ut = load(uts, k * LANES)
-                    du = dt * ut
-                    gt = load(g, k * LANES)
-                    along_a = nought
-                    along_b = nought
-                    at = (place + k) * states
-                    to = k * size
-                    for s in range(states):
-                        own_s = i * size + s * LANES
-                        d = load(dh, own_s) + gt * spread(C, at + s)
-                        store(to_b, to + s * LANES, load(to_b, to + s * LANES) + d * du)
-                        along_b = along_b + d * spread(B, at + s)
-                        w = d * load(decay, to + s * LANES)
-                        store(dh, own_s, w)
-                        x = w * load(before, to + s * LANES)
-                        along_a = along_a + x * load(a, own_s)
-                        store(da, own_s, load(da, own_s) + x * dt)
-                    if start[place + k]:
-                        dh[i * size : (i + 1) * size] = 0
-                    along_d = along_d + gt * ut
-                    store(uts, k * LANES, gt * skip + along_b * dt)
-                    store(dts, k * LANES, along_a * ln_2 + along_b * ut)
+                    _load_chunk(z, place, steps, channels, first, wide, slopes[i * wing :])
+                for at in range(i * wing, i * wing + steps * LANES, LANES):
+                    ut = load(uts, at)
+                    gy = load(gts, at)
+                    if gated:
+                        gate = load(slopes, at)
+                        sigmoid = one / (one + exp(nought - gate))
+                        store(slopes, at, gy * sigmoid * (one + gate * (one - sigmoid)))
+                        gy = gy * gate * sigmoid
+                        store(gts, at, gy)
+                    along_d = along_d + gy * ut
+                    store(ungated, at, skip * ut)
+                    store(along_a, at, nought)
+                    store(along_b, at, nought)
                 store(dd, i * LANES, along_d)
-                _store_chunk(uts, place, steps, channels, first, wide, grad_u)
-                _store_chunk(dts, place, steps, channels, first, wide, grad_delta)
-            at = own + place * states
-            for j in range(steps * states):
-                grad_B[at + j] = total(load(to_b, j * LANES))
-                grad_C[at + j] = total(load(to_c, j * LANES))
+            for tile in range(0, states, TILE):
+                high = min(TILE, states - tile)
+                to_b[:] = 0
+                to_c[:] = 0
+                for i in range(count):
+                    own = i * size + tile * LANES
+                    at = ((row * chunks + chunk) * blocks + from_block + i) * size + tile * LANES
+                    for s in range(high):
+                        store(h, s * LANES, load(saved, at + s * LANES))
+                    for k in range(steps):
+                        if start[place + k]:
+                            h[:] = 0
+                        dt = load(dts, i * wing + k * LANES)
+                        du = dt * load(uts, i * wing + k * LANES)
+                        gt = load(gts, i * wing + k * LANES)
+                        acc = load(ungated, i * wing + k * LANES)
+                        at = (place + k) * states + tile
+                        to = k * TILE * LANES
+                        for s in range(high):
+                            w = times_exp2(one, dt * load(a, own + s * LANES))
+                            v = load(h, s * LANES)
+                            store(decay, to + s * LANES, w)
+                            store(before, to + s * LANES, v)
+                            v = w * v + du * spread(B, at + s)
+                            store(h, s * LANES, v)
+                            acc = acc + v * spread(C, at + s)
+                            store(to_c, to + s * LANES, load(to_c, to + s * LANES) + gt * v)
+                        store(ungated, i * wing + k * LANES, acc)
+                    for k in range(steps - 1, -1, -1):
+                        dt = load(dts, i * wing + k * LANES)
+                        du = dt * load(uts, i * wing + k * LANES)
+                        gt = load(gts, i * wing + k * LANES)
+                        by_a = load(along_a, i * wing + k * LANES)
+                        by_b = load(along_b, i * wing + k * LANES)
+                        at = (place + k) * states + tile
+                        to = k * TILE * LANES
+                        for s in range(high):
+                            d = load(dh, own + s * LANES) + gt * spread(C, at + s)
+                            store(to_b, to + s * LANES, load(to_b, to + s * LANES) + d * du)
+                            by_b = by_b + d * spread(B, at + s)
+                            w = d * load(decay, to + s * LANES)
+                            store(dh, own + s * LANES, w)
+                            x = w * load(before, to + s * LANES)
+                            by_a = by_a + x * load(a, own + s * LANES)
+                            store(da, own + s * LANES, load(da, own + s * LANES) + x * dt)
+                        if start[place + k]:
+                            dh[own : own + high * LANES] = 0
+                        store(along_a, i * wing + k * LANES, by_a)
+                        store(along_b, i * wing + k * LANES, by_b)
+                for k in range(steps):
+                    at = share + (place + k) * states + tile
+                    to = k * TILE * LANES
+                    for s in range(high):
+                        grad_B[at + s] = total(load(to_b, to + s * LANES))
+                        grad_C[at + s] = total(load(to_c, to + s * LANES))
+            for i in range(count):
+                first = (from_block + i) * LANES
+                wide = min(LANES, channels - first)
+                skip = load(d_skip, i * LANES)
+                for at in range(i * wing, i * wing + steps * LANES, LANES):
+                    dt = load(dts, at)
+                    ut = load(uts, at)
+                    by_b = load(along_b, at)
+                    store(dts, at, load(along_a, at) * ln_2 + by_b * ut)
+                    store(uts, at, load(gts, at) * skip + by_b * dt)
+                    store(ungated, at, load(ungated, at) * load(slopes, at))
+                _store_chunk(dts[i * wing :], place, steps, channels, first, wide, grad_delta)
+                _store_chunk(uts[i * wing :], place, steps, channels, first, wide, grad_u)
+                if gated:
+                    _store_chunk(ungated[i * wing :], place, steps, channels, first, wide, grad_z)
         for i in range(count):
             first = (from_block + i) * LANES
             wide = min(LANES, channels - first)
