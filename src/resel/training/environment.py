@@ -110,7 +110,7 @@ class Stage(AnyStage):
         self._steps = 0
         try:
             observation, _info = self.env.reset(seed=seed)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise EnvironmentFault(
                 f"{self.name} raised {type(error).__name__} in reset(seed={seed}): {error}"
             ) from error
@@ -128,7 +128,7 @@ class Stage(AnyStage):
         try:
             observation, reward, terminated, truncated, info = self.env.step(native)
             success = bool(info["success"]) if "success" in info else None
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise EnvironmentFault(
                 f"{self.name} raised {type(error).__name__} at {where}: {error}"
             ) from error

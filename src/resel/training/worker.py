@@ -9,6 +9,7 @@ import pickle
 import signal
 import time
 import warnings
+import weakref
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
@@ -27,6 +28,7 @@ _SECONDS_TO_START = 120.0
 """Least time for importing everything and making the environment."""
 _SECONDS_TO_CLOSE = 5.0
 _START = "its start"
+_SLICE = 0.5
 
 
 class WorkerStage(AnyStage):
@@ -46,10 +48,14 @@ class WorkerStage(AnyStage):
 
     def ready(self) -> Self:
         """Wait until the environment is made."""
-        observation, action = self._answer()
-        if hasattr(self, "observation"):
-            check_rebuilt(self, observation, action)
-        self.observation, self.action = ObservationSpec.of(observation), ActionSpec.of(action)
+        try:
+            observation, action = self._answer()
+            if hasattr(self, "observation"):
+                check_rebuilt(self, observation, action)
+            self.observation, self.action = ObservationSpec.of(observation), ActionSpec.of(action)
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def reset(self, seed: int) -> NDArray[np.float32]:
@@ -102,12 +108,14 @@ class WorkerStage(AnyStage):
         with _without_ctrl_c():
             self._process.start()
         theirs.close()
+        assert self._process.pid is not None
+        # Also when nobody closes us; the programs an environment starts would outlive it.
+        self._end_group = weakref.finalize(self, _end_group, self._process.pid, os.getpid())
         self._ask("make", self._recipe, _START, max(self._timeout, _SECONDS_TO_START))
 
     def _ask(self, verb: str, argument: Any, where: str, seconds: float | None = None) -> None:
         self._number += 1
         self._where, self._seconds = where, seconds or self._timeout
-        self._deadline = time.monotonic() + self._seconds
         with contextlib.suppress(OSError):  # a process that has gone is found out by `_answer`
             self._pipe.send((self._number, verb, argument))
 
@@ -116,8 +124,7 @@ class WorkerStage(AnyStage):
         number = 0
         try:
             while number != self._number:  # an interrupted wait leaves an older answer behind
-                if not self._pipe.poll(max(0.0, self._deadline - time.monotonic())):
-                    raise self._hung()
+                self._wait()
                 number, value, fault, notices = self._pipe.recv()
         except (EOFError, OSError) as error:
             raise self._died() from error
@@ -129,6 +136,17 @@ class WorkerStage(AnyStage):
             raise raised
         return value
 
+    def _wait(self) -> None:
+        """Until there is an answer, or for as long as it may take.
+
+        Counted in slices: while a scheduler stops all of us, no time is held against anybody.
+        """
+        left = self._seconds
+        while not self._pipe.poll(min(left, _SLICE)):
+            left -= _SLICE
+            if left <= 0:
+                raise self._hung()
+
     def _hung(self) -> EnvironmentFault:
         self._end()
         return EnvironmentFault(
@@ -137,16 +155,15 @@ class WorkerStage(AnyStage):
         )
 
     def _died(self) -> EnvironmentFault:
-        if self._process is not None:
-            self._process.join(1.0)  # its pipe closes a little before it has an exit code
+        if self._process is None:
+            return EnvironmentFault(f"{self.name}'s process ended before {self._where}.")
+        self._process.join(1.0)  # its pipe closes a little before it has an exit code
         code = self._end()
-        if code is not None and code < 0:
-            how = f"was ended by {signal.Signals(-code).name}"
-        else:
-            how = f"ended with exit code {code}"
         if code == -signal.SIGTERM:
             time.sleep(0.5)  # whoever ends a whole job is about to end us too, in good order
-        hint = ""
+        name = next((known.name for known in signal.Signals if known == -code), f"signal {-code}")
+        how = f"was ended by {name}" if code < 0 else f"ended with exit code {code}"
+        hint = " Perhaps memory ran out." if code == -signal.SIGKILL else ""
         if self._where == _START:
             hint = (
                 " What it printed says why; a script that uses env_workers must begin its work "
@@ -154,17 +171,22 @@ class WorkerStage(AnyStage):
             )
         return EnvironmentFault(f"{self.name}'s process {how} at {self._where}.{hint}")
 
-    def _end(self) -> int | None:
+    def _end(self) -> int:
         """End the process and what it has started; its exit code."""
         process, self._process = self._process, None
-        if process is None or process.pid is None:
-            return None
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.kill()
+        if process is None:
+            return 0
+        self._end_group()
+        process.kill()  # it may not have made its group yet
         process.join()
         self._pipe.close()
-        return process.exitcode
+        return process.exitcode or 0
+
+
+def _end_group(group: int, owner: int) -> None:
+    if os.getpid() == owner:  # and not a copy of it
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal.SIGKILL)
 
 
 def _pickled(make: EnvFactory) -> bytes:
