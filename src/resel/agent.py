@@ -9,15 +9,15 @@ from typing import Any, Self
 
 import gymnasium
 import numpy as np
-from gymnasium.wrappers import TimeLimit
 from numpy.typing import NDArray
 
 from resel.config import SIZES, Config, SizeName
 from resel.errors import BadInputError, ConfigError
 from resel.randomness import draw_seed, torch_stream
-from resel.tasks import make_env, task_settings
+from resel.tasks import task_settings
 from resel.training import (
     Actor,
+    AnyStage,
     Callback,
     Env,
     EnvFactory,
@@ -27,9 +27,11 @@ from resel.training import (
     Trainer,
     check_spaces,
     evaluate,
+    make_stages,
     read_agent,
     save_agent,
     spaces_of,
+    task_stages,
     use_weights,
 )
 
@@ -70,9 +72,7 @@ class RESeL:
                 "Give either config=... or single settings: config.replace(...) changes a config."
             )
         self.config = config if config.task == task else config.replace(task=task)
-        self._env = env
-        stages = [self._make_stage() for _ in range(self.config.training.num_envs)]
-        evaluation = None if isinstance(env, gymnasium.Env) else self._make_stage(evaluation=True)
+        stages, evaluation = _make_stages(env, self.config)
         _check_separate([*stages, *([evaluation] if evaluation else [])])
         self._trainer = Trainer(self.config, stages, evaluation)
         self._stage = stages[0]
@@ -200,9 +200,10 @@ class RESeL:
                 f"The agent at {os.fspath(path)} was trained on an environment without a name: "
                 "pass it as RESeL.load(path, env=...)."
             )
-        config = config.replace(device=device)  # the machine may be another one
+        # The machine may be another one, and acting needs no processes.
+        config = config.replace(device=device, env_workers=False)
         if isinstance(env, gymnasium.Env):
-            config = config.replace(num_envs=1)
+            config = config.replace(num_envs=1, env_restarts=0)
         agent = cls(config.task if env is None else env, config=config)
         use_weights(bundle, agent._trainer.learner, agent._stage)
         return agent
@@ -210,27 +211,6 @@ class RESeL:
     def close(self) -> None:
         """Release the simulators."""
         self._trainer.close()
-
-    def _make_stage(self, evaluation: bool = False) -> Stage:
-        limit = self.config.training.max_episode_steps
-        if isinstance(self._env, str):
-            return Stage(make_env(self._env, evaluation=evaluation, max_episode_steps=limit))
-        if isinstance(self._env, gymnasium.Env):
-            if self.config.training.num_envs > 1:
-                raise ConfigError(
-                    f"num_envs={self.config.training.num_envs} needs more than one environment: "
-                    "give a function that makes one instead of the environment itself."
-                )
-            return Stage(_limited(self._env, limit))
-        if not callable(self._env):
-            raise ConfigError(
-                f"env={self._env!r} is neither a name, nor an environment, nor a function that "
-                "makes one."
-            )
-        made = self._env()
-        if not isinstance(made, gymnasium.Env):
-            raise ConfigError(f"The function given as env returned {made!r}, not an environment.")
-        return Stage(_limited(made, limit))
 
     def _last_reward(self, reward: Any, starts: NDArray[np.bool_]) -> NDArray[np.float32]:
         if reward is None:
@@ -257,12 +237,32 @@ def _whole(verb: str, count: Any) -> int:
     return int(count)
 
 
-def _limited(env: Env, limit: int | None) -> Env:
-    return env if limit is None else TimeLimit(env, limit)
+def _make_stages(
+    env: str | Env | EnvFactory, config: Config
+) -> tuple[list[AnyStage], AnyStage | None]:
+    """Environments to train in, and where there can be more than one, one to evaluate in."""
+    settings = config.training
+    if isinstance(env, str):
+        return task_stages(config)
+    if isinstance(env, gymnasium.Env):
+        asked = settings.num_envs > 1, settings.env_workers, settings.env_restarts > 0
+        for name, too_much in zip(("num_envs", "env_workers", "env_restarts"), asked, strict=True):
+            if too_much:
+                raise ConfigError(
+                    f"{name}={getattr(settings, name)} needs more than one environment: give a "
+                    "function that makes one instead of the environment itself."
+                )
+        return [Stage(env, limit=settings.max_episode_steps, longest=settings.buffer_steps)], None
+    if not callable(env):
+        raise ConfigError(
+            f"env={env!r} is neither a name, nor an environment, nor a function that makes one."
+        )
+    return make_stages(settings, env, env)
 
 
-def _check_separate(stages: Sequence[Stage]) -> None:
-    if len({id(stage.env.unwrapped) for stage in stages}) < len(stages):
+def _check_separate(stages: Sequence[AnyStage]) -> None:
+    here = [stage for stage in stages if isinstance(stage, Stage)]
+    if len({id(stage.env.unwrapped) for stage in here}) < len(here):
         raise ConfigError(
             "Two environments asked for are one and the same object, and each would disturb the "
             "episodes of the other: make a new one each time."

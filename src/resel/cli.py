@@ -32,12 +32,20 @@ from resel.config import (
     SizeName,
     TrainingConfig,
 )
-from resel.errors import ConfigError, ReselError
+from resel.errors import ConfigError, EnvironmentFault, ReselError
 from resel.networks import kernels_are_compiled
 from resel.runs import default_run_path
 from resel.runs.curves import draw, read_curve, write_csv
 from resel.tasks import all_tasks, get_task, make_env, task_settings
-from resel.training import ProgressLine, Run, Stage, describe_groups, evaluate, evaluation_seeds
+from resel.training import (
+    ProgressLine,
+    Run,
+    Stage,
+    describe_groups,
+    evaluate,
+    evaluation_seeds,
+    make_task,
+)
 from resel.training.video import check_film_path, film
 
 _out = Console(highlight=False)
@@ -145,17 +153,17 @@ def train(argv: Sequence[str]) -> int:
         start = run.trainer.step
         with _stopping(run) as caught, ProgressLine(start, config.training.steps, _err) as line:
             result = run.train([line])
+    except EnvironmentFault:
+        _out.print(f"What the environment raised is in {path / 'metrics.jsonl'}.", soft_wrap=True)
+        _tell_how_to_go_on(argv, path, run.trainer.step)
+        raise
     finally:
         run.close()
     _out.print(_summary(result))
     _out.print(f"Run directory: {path}", soft_wrap=True)
     if result["status"] != "interrupted":
         return 0
-    _out.print(
-        f"Stopped at step {result['steps']:,}. Go on with: resel train "
-        + shlex.join([*_without_run_dir(argv), "--run-dir", str(path), "--resume", "auto"]),
-        soft_wrap=True,
-    )
+    _tell_how_to_go_on(argv, path, result["steps"])
     return _INTERRUPTED[caught[0]] if caught else 1
 
 
@@ -378,6 +386,14 @@ def _stopping(run: Run) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
+def _tell_how_to_go_on(argv: Sequence[str], path: Path, step: int) -> None:
+    _out.print(
+        f"Stopped at step {step:,}. Go on with: resel train "
+        + shlex.join([*_without_run_dir(argv), "--run-dir", str(path), "--resume", "auto"]),
+        soft_wrap=True,
+    )
+
+
 def _without_run_dir(argv: Sequence[str]) -> list[str]:
     kept: list[str] = []
     skip = False
@@ -403,12 +419,8 @@ def _load(path: Path, which: Literal["last", "best"]) -> _Loaded:
 
 def _evaluation_stage(config: Config, render_mode: str | None = None) -> Stage:
     return Stage(
-        make_env(
-            config.task,
-            evaluation=True,
-            render_mode=render_mode,
-            max_episode_steps=config.training.max_episode_steps,
-        )
+        make_task(config, evaluation=True, render_mode=render_mode),
+        longest=config.training.buffer_steps,
     )
 
 

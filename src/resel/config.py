@@ -172,7 +172,16 @@ class TrainingConfig:
     num_envs: Count = 1
     """Environments stepped together; each of their steps is followed by one update."""
     max_episode_steps: Count | None = None
-    """Cut episodes (as truncation) after this many steps; None keeps the task's own limit."""
+    """Cut episodes (as truncation) after this many steps; None keeps the environment's own limit,
+    or cuts after 10,000 where it has none, and never lets one outgrow the buffer."""
+    env_workers: bool = False
+    """Run every environment in a process of its own, all of them stepping at the same time; one
+    that crashes or hangs is then noticed. The results are the same."""
+    env_timeout: float = 60.0
+    """With env_workers: seconds that a reset or step may take."""
+    env_restarts: Count = 0
+    """How many times in a run an environment that failed is made anew, dropping its unfinished
+    episode, before the run stops."""
     eval_every: Count = 5000
     """Environment steps between evaluations; 0 evaluates only at the end."""
     eval_episodes: Count = 5
@@ -197,7 +206,23 @@ class TrainingConfig:
             "eval_episodes",
             "log_every",
         )
-        _at_least(self, 0, "seed", "warmup_steps", "eval_every", "checkpoint_every", "threads")
+        _at_least(
+            self,
+            0,
+            "seed",
+            "warmup_steps",
+            "env_restarts",
+            "eval_every",
+            "checkpoint_every",
+            "threads",
+        )
+        _positive(self, "env_timeout")
+        if self.max_episode_steps is not None and self.max_episode_steps > self.buffer_steps:
+            raise ConfigError(
+                f"max_episode_steps={self.max_episode_steps} does not fit into "
+                f"buffer_steps={self.buffer_steps}: whole episodes are stored, so raise "
+                "buffer_steps or lower max_episode_steps."
+            )
         if self.device not in ("auto", "cpu") and not self.device.startswith("cuda"):
             raise ConfigError(
                 f"device={self.device!r} is not known: use 'auto', 'cpu', 'cuda' or 'cuda:1'."

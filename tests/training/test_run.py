@@ -57,7 +57,9 @@ def weights(path: Path) -> dict[str, torch.Tensor]:
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    return [ln for ln in read_metrics(path / "metrics.jsonl") if ln["kind"] != "timing"]
+    """What training and evaluation wrote."""
+    kinds = ("train", "eval")
+    return [ln for ln in read_metrics(path / "metrics.jsonl") if ln["kind"] in kinds]
 
 
 def same_run(a: Path, b: Path) -> bool:
@@ -287,9 +289,17 @@ def test_a_fault_in_mid_run_keeps_what_was_saved(config: Config, tmp_path: Path,
         train(config, tmp_path / "run")
     ended = result(tmp_path / "run")
     assert ended["status"] == "failed" and ended["steps"] == 50
-    read_bundle(tmp_path / "run/checkpoints/step-000000040", "checkpoint")
+    assert "lost a wheel" in ended["fault"]
+    (event,) = [ln for ln in read_metrics(tmp_path / "run/metrics.jsonl") if ln["kind"] == "event"]
+    assert event["step"] == 50 and event["event"] == "environment failed"
+    assert "Traceback" in event["traceback"] and "in step" in event["traceback"]
+    for step in (40, 50):  # the last one was saved because of the fault
+        read_bundle(tmp_path / f"run/checkpoints/step-0000000{step}", "checkpoint")
     read_bundle(tmp_path / "run/agents/last", "agent")
     Fragile.broken = False
-    train(config, tmp_path / "run", "auto")
+    run = Run(config, tmp_path / "run", "auto")
+    assert run.resumed_at == 50
+    run.train()
+    run.close()
     train(config, tmp_path / "whole")
     assert same_run(tmp_path / "run", tmp_path / "whole")

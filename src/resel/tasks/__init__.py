@@ -3,10 +3,10 @@
 Importing this registers our tasks with Gymnasium as `resel/<id>`.
 """
 
+from resel.tasks.limits import DEFAULT_EPISODE_CAP, own_limit
 from resel.tasks.masking import KeepIndices, mask
 from resel.tasks.randomize import RandomizeField
 from resel.tasks.registry import (
-    DEFAULT_EPISODE_CAP,
     all_tasks,
     get_task,
     make_env,
@@ -31,6 +31,7 @@ __all__ = [
     "get_task",
     "make_env",
     "mask",
+    "own_limit",
     "task_settings",
 ]
 

@@ -15,6 +15,9 @@ from resel.errors import BadInputError
 def floats(value: Any, shape: tuple[int, ...], name: str) -> NDArray[np.float32]:
     """A float32 copy of `value`, which must have this shape and be finite throughout."""
     try:
+        # Text such as "1.5" would be read as a number below, and a date as its nanoseconds.
+        if np.asarray(value).dtype.kind not in "biuf":
+            raise TypeError
         # A float64 beyond the range of float32 becomes inf here and is reported below.
         with np.errstate(over="ignore"):
             array = np.array(value, dtype=np.float32)

@@ -11,7 +11,6 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import DependencyNotInstalled
-from gymnasium.wrappers import TimeLimit
 
 from resel.errors import (
     ConfigError,
@@ -22,10 +21,8 @@ from resel.errors import (
 )
 from resel.tasks import classic, gravity, key_to_door, mdp, meta, small
 from resel.tasks.guard import STRICT
+from resel.tasks.limits import DEFAULT_EPISODE_CAP, DefaultLimit, own_limit
 from resel.tasks.spec import TaskSpec
-
-DEFAULT_EPISODE_CAP = 10_000
-"""Steps after which an environment without a limit of its own is truncated."""
 
 _FAMILIES: tuple[Callable[[], Iterable[TaskSpec]], ...] = (
     small.tasks,
@@ -111,9 +108,8 @@ def make_env(
         raise EnvironmentFault(
             f"The environment {task!r} could not be made: {type(error).__name__}: {error}"
         ) from error
-    limit = env.spec.max_episode_steps if env.spec is not None else None
-    if ours is None and limit is None:
-        env = TimeLimit(env, DEFAULT_EPISODE_CAP)
+    if ours is None and own_limit(env) is None:
+        env = DefaultLimit(env, DEFAULT_EPISODE_CAP)
     return env
 
 

@@ -71,6 +71,15 @@ class ObservationSpec:
             flat[row] = _encode(self.space, one, f"observation {row} of the batch")
         return flat
 
+    def bounds(self) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
+        """The lowest and highest encoded observation declared; None if nothing is bounded."""
+        flat = spaces.flatten_space(self.space)
+        assert isinstance(flat, spaces.Box), "other spaces are refused by `of`"
+        if np.isinf(flat.low).all() and np.isinf(flat.high).all():
+            return None
+        with np.errstate(over="ignore"):  # a bound that float32 does not hold is none
+            return flat.low.astype(np.float32), flat.high.astype(np.float32)
+
     def is_batch(self, obs: Any) -> bool:
         """Whether `obs` looks like several observations rather than one.
 

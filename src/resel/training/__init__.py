@@ -2,15 +2,18 @@
 
 from resel.training.acting import Actor, PolicyState
 from resel.training.collector import Collector
-from resel.training.environment import Env, EnvFactory, Stage
+from resel.training.environment import AnyStage, Env, EnvFactory, Stage
 from resel.training.evaluation import Evaluation, evaluate, evaluation_seeds
 from resel.training.progress import Callback, ProgressLine, TrainProgress, describe_groups
 from resel.training.run import Resume, Run
 from resel.training.saving import check_spaces, read_agent, save_agent, spaces_of, use_weights
+from resel.training.stages import make_stages, make_task, task_stages
 from resel.training.trainer import Trainer, choose_device
+from resel.training.worker import WorkerStage
 
 __all__ = [
     "Actor",
+    "AnyStage",
     "Callback",
     "Collector",
     "Env",
@@ -23,13 +26,17 @@ __all__ = [
     "Stage",
     "TrainProgress",
     "Trainer",
+    "WorkerStage",
     "check_spaces",
     "choose_device",
     "describe_groups",
     "evaluate",
     "evaluation_seeds",
+    "make_stages",
+    "make_task",
     "read_agent",
     "save_agent",
     "spaces_of",
+    "task_stages",
     "use_weights",
 ]

@@ -3,6 +3,9 @@
 The environments are reset here, each on its own when its episode ends, so no transition crosses
 an episode's boundary. The collector owns the recurrent states and last-step contexts. An
 unfinished episode is saved as its seed and actions; resuming plays them again.
+
+A step is taken as a whole or not at all: when an environment fails and may not be made anew, the
+records and random streams are those from before the step, and can be saved.
 """
 
 from __future__ import annotations
@@ -16,11 +19,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from resel.errors import DamagedFileError
+from resel.errors import DamagedFileError, EnvironmentFault
 from resel.randomness import draw_seed, numpy_state, numpy_stream, restore_numpy, torch_stream
 from resel.replay import Trajectory
 from resel.training.acting import Actor, PolicyState
-from resel.training.environment import Stage
+from resel.training.environment import AnyStage, Outcome
+from resel.training.faults import Restarts
 
 
 @dataclass
@@ -36,6 +40,11 @@ class _Episode:
     def last_reward(self) -> float:
         return self.rewards[-1] if self.rewards else 0.0
 
+    def record(self, action: NDArray[np.float32], outcome: Outcome) -> None:
+        self.actions.append(action)
+        self.rewards.append(outcome.reward)
+        self.observations.append(outcome.observation)
+
     def finish(self, terminated: bool) -> Trajectory:
         return Trajectory(
             np.stack(self.observations),
@@ -48,8 +57,15 @@ class _Episode:
 class Collector:
     """Steps all environments together with the current policy."""
 
-    def __init__(self, stages: Sequence[Stage], actor: Actor, seed: int) -> None:
+    def __init__(
+        self,
+        stages: Sequence[AnyStage],
+        actor: Actor,
+        seed: int,
+        restarts: Restarts | None = None,
+    ) -> None:
         self._stages, self._actor = list(stages), actor
+        self._restarts = restarts or Restarts()
         self._seeds = numpy_stream(seed, "episode-seeds")
         self._random_actions = numpy_stream(seed, "random-actions")
         self._exploration = torch_stream(seed, "exploration", actor.device)
@@ -64,9 +80,13 @@ class Collector:
         self._state: PolicyState = self._actor.initial_state(len(self._stages))
         self._torn = False
 
-    def _begin(self, stage: Stage) -> _Episode:
-        seed = draw_seed(self._seeds)
-        return _Episode(seed, [stage.reset(seed)])
+    def _begin(self, stage: AnyStage) -> _Episode:
+        while True:
+            seed = draw_seed(self._seeds)
+            try:
+                return _Episode(seed, [stage.reset(seed)])
+            except EnvironmentFault as fault:
+                self._restarts.recover(stage, fault)
 
     def step(self, *, random: bool) -> list[Trajectory]:
         """One step of every environment; the episodes that ended with it.
@@ -77,6 +97,16 @@ class Collector:
         if self._torn:
             self.restart()
         self._torn = True  # until every environment and its record have moved on together
+        streams = self._streams()
+        try:
+            finished = self._step(random)
+        except BaseException:
+            self._restore_streams(*streams)
+            raise
+        self._torn = False
+        return finished
+
+    def _step(self, random: bool) -> list[Trajectory]:
         policy, state = self._actor.observe(
             np.stack([episode.observations[-1] for episode in self._episodes]),
             np.asarray([episode.last_reward for episode in self._episodes], np.float32),
@@ -86,26 +116,59 @@ class Collector:
             actions = np.stack([stage.sample(self._random_actions) for stage in self._stages])
         else:
             actions = self._actor.choose(policy, self._exploration)
+        outcomes = self._play(actions)
+        begun = {
+            i: self._begin(self._stages[i])
+            for i, outcome in enumerate(outcomes)
+            if outcome is None or outcome.terminated or outcome.truncated
+        }
+        # Nothing fails from here on: the step is written down.
         finished: list[Trajectory] = []
-        ended = np.zeros(len(self._stages), np.bool_)
-        for i, (stage, episode) in enumerate(zip(self._stages, self._episodes, strict=True)):
-            outcome = stage.step(actions[i])
-            episode.actions.append(actions[i])
-            episode.rewards.append(outcome.reward)
-            episode.observations.append(outcome.observation)
-            if outcome.terminated or outcome.truncated:
-                finished.append(episode.finish(outcome.terminated))
-                self._episodes[i] = self._begin(stage)
-                ended[i] = True
+        for i, (episode, outcome) in enumerate(zip(self._episodes, outcomes, strict=True)):
+            if outcome is not None:
+                episode.record(actions[i], outcome)
+                if i in begun:
+                    finished.append(episode.finish(outcome.terminated))
+        self._episodes = [begun.get(i, episode) for i, episode in enumerate(self._episodes)]
+        ended = np.isin(np.arange(len(self._stages)), list(begun))
         self._state = self._actor.remember(state, actions).reset(ended)
-        self._torn = False
         return finished
+
+    def _play(self, actions: NDArray[np.float32]) -> list[Outcome | None]:
+        """Step all environments at once; None for one that failed and was made anew."""
+        for stage, action in zip(self._stages, actions, strict=True):
+            stage.send(action)
+        outcomes: list[Outcome | None] = []
+        failed: list[tuple[AnyStage, EnvironmentFault]] = []
+        for stage in self._stages:  # all of them, so that no answer is left for the next step
+            try:
+                outcomes.append(stage.receive())
+            except EnvironmentFault as fault:
+                outcomes.append(None)
+                failed.append((stage, fault))
+        for stage, cause in failed:
+            self._restarts.recover(stage, cause)
+        return outcomes
+
+    def _streams(self) -> tuple[Tensor, dict[str, Any], dict[str, Any]]:
+        return (
+            self._exploration.get_state(),
+            numpy_state(self._seeds),
+            numpy_state(self._random_actions),
+        )
+
+    def _restore_streams(
+        self, exploration: Tensor, seeds: Mapping[str, Any], random_actions: Mapping[str, Any]
+    ) -> None:
+        self._exploration.set_state(exploration)
+        restore_numpy(self._seeds, seeds)
+        restore_numpy(self._random_actions, random_actions)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Everything the next step depends on."""
         tensors = {f"hidden.{i}": part for i, part in enumerate(self._state.hidden)}
         tensors |= {"observation": self._state.observation, "action": self._state.action}
-        tensors["exploration"] = self._exploration.get_state()
+        tensors["exploration"], seeds, random_actions = self._streams()
         for i, episode in enumerate(self._episodes):
             width = self._stages[i].action.stored_size
             played = np.asarray(episode.actions, np.float32).reshape(-1, width)
@@ -113,8 +176,8 @@ class Collector:
             tensors[f"episode.{i}.last"] = torch.from_numpy(episode.observations[-1])
         return tensors, {
             "episode_seeds": [episode.seed for episode in self._episodes],
-            "seeds": numpy_state(self._seeds),
-            "random_actions": numpy_state(self._random_actions),
+            "seeds": seeds,
+            "random_actions": random_actions,
         }
 
     def restore(self, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> bool:
@@ -134,35 +197,35 @@ class Collector:
             tensors["observation"].to(device),
             tensors["action"].to(device),
         )
-        self._exploration.set_state(tensors["exploration"])
-        restore_numpy(self._seeds, document["seeds"])
-        restore_numpy(self._random_actions, document["random_actions"])
+        self._restore_streams(tensors["exploration"], document["seeds"], document["random_actions"])
         lost = np.zeros(len(self._stages), np.bool_)
         for i, stage in enumerate(self._stages):
             actions = tensors[f"episode.{i}.actions"].numpy()
-            episode = _replay(stage, int(seeds[i]), actions)
+            episode = self._replay(stage, int(seeds[i]), actions)
             expected = tensors[f"episode.{i}.last"].numpy()
             if episode is None or not np.array_equal(episode.observations[-1], expected):
                 lost[i] = True
                 episode = self._begin(stage)
             self._episodes[i] = episode
         self._state = self._state.reset(lost)
+        self._torn = False
         return not lost.any()
+
+    def _replay(self, stage: AnyStage, seed: int, actions: NDArray[np.float32]) -> _Episode | None:
+        """Play an episode again; None if it cannot be played to its last action."""
+        try:
+            episode = _Episode(seed, [stage.reset(seed)])
+            for action in actions:
+                outcome = stage.step(action)
+                if outcome.terminated or outcome.truncated:
+                    return None
+                episode.record(action, outcome)
+        except EnvironmentFault as fault:
+            self._restarts.recover(stage, fault)
+            return None
+        return episode
 
     def close(self) -> None:
         """Release the simulators."""
         for stage in self._stages:
             stage.close()
-
-
-def _replay(stage: Stage, seed: int, actions: NDArray[np.float32]) -> _Episode | None:
-    """Play an episode again; None if it now ends before its last action."""
-    episode = _Episode(seed, [stage.reset(seed)])
-    for action in actions:
-        outcome = stage.step(action)
-        if outcome.terminated or outcome.truncated:
-            return None
-        episode.actions.append(action)
-        episode.rewards.append(outcome.reward)
-        episode.observations.append(outcome.observation)
-    return episode

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,8 +13,8 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from resel.errors import BadInputError, EnvironmentFault
-from resel.tasks import ActionSpec, ObservationSpec
+from resel.errors import BadInputError, ConfigError, EnvironmentFault, ReselError
+from resel.tasks import DEFAULT_EPISODE_CAP, ActionSpec, ObservationSpec, own_limit
 
 Env = gymnasium.Env[Any, Any]
 EnvFactory = Callable[[], Env]
@@ -24,64 +27,208 @@ class Outcome(NamedTuple):
     reward: float
     terminated: bool
     truncated: bool
-    info: dict[str, Any]
+    success: bool | None
+    """What `info["success"]` said; None if it said nothing."""
 
 
-class Stage:
-    """One environment with its spaces translated."""
+class AnyStage(ABC):
+    """What the loop needs of an environment, in whichever process it runs."""
 
-    def __init__(self, env: Env) -> None:
-        self.env = env
+    name: str
+    """The subject of messages about it."""
+    observation: ObservationSpec
+    action: ActionSpec
+
+    @abstractmethod
+    def reset(self, seed: int) -> NDArray[np.float32]:
+        """Start an episode; the first observation."""
+
+    @abstractmethod
+    def send(self, action: NDArray[np.float32]) -> None:
+        """Begin a step with an action given as it is stored; `receive` completes it."""
+
+    @abstractmethod
+    def receive(self) -> Outcome:
+        """What the action last sent led to."""
+
+    @property
+    @abstractmethod
+    def can_rebuild(self) -> bool:
+        """Whether `rebuild` knows how."""
+
+    @abstractmethod
+    def rebuild(self) -> None:
+        """Put a newly made environment in the place of one that failed."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the simulator; may be called again."""
+
+    def step(self, action: NDArray[np.float32]) -> Outcome:
+        """Take an action given as it is stored."""
+        self.send(action)
+        return self.receive()
+
+    def sample(self, rng: np.random.Generator) -> NDArray[np.float32]:
+        """A uniformly random action, as it is stored."""
+        return np.atleast_1d(np.asarray(self.action.sample(rng), np.float32))
+
+
+class Stage(AnyStage):
+    """One environment in this process.
+
+    `make` is how to make it again. Episodes are truncated after `limit` steps, by default the
+    environment's own limit or `DEFAULT_EPISODE_CAP`, and never get longer than `longest`. `tell`
+    hears, once each, of what is odd but can be lived with.
+    """
+
+    def __init__(
+        self,
+        env: Env,
+        make: EnvFactory | None = None,
+        *,
+        name: str = "The environment",
+        limit: int | None = None,
+        longest: int | None = None,
+        tell: Callable[[str], None] = warnings.warn,
+    ) -> None:
+        self.name, self.env = name, env
         self.observation = ObservationSpec.of(env.observation_space)
         self.action = ActionSpec.of(env.action_space)
+        self._make, self._tell = make, tell
+        wanted = limit or own_limit(env)
+        cap = wanted or DEFAULT_EPISODE_CAP
+        self._cap = cap if longest is None else min(cap, longest)
+        self._cap_is_ours = self._cap != wanted
+        self._bounds = self.observation.bounds()
         self._steps = 0
+        self._action: NDArray[np.float32] | None = None
+        self._closed = False
 
     def reset(self, seed: int) -> NDArray[np.float32]:
         """Start an episode; the first observation."""
         self._steps = 0
         try:
             observation, _info = self.env.reset(seed=seed)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise EnvironmentFault(
-                f"The environment raised {type(error).__name__} in reset(seed={seed}): {error}"
+                f"{self.name} raised {type(error).__name__} in reset(seed={seed}): {error}"
             ) from error
         return self._encode(observation, f"reset(seed={seed})")
 
-    def step(self, action: NDArray[np.float32]) -> Outcome:
-        """Take an action given as it is stored."""
+    def send(self, action: NDArray[np.float32]) -> None:
+        """Keep an action for `receive`, so that several environments look alike to the loop."""
+        self._action = action
+
+    def receive(self) -> Outcome:
+        """Take the step."""
         self._steps += 1
         where = f"step {self._steps} of an episode"
-        native = self.action.to_env(int(action[0]) if self.action.discrete else action)
+        native = self._native(where)
         try:
             observation, reward, terminated, truncated, info = self.env.step(native)
-        except Exception as error:
+            success = bool(info["success"]) if "success" in info else None
+        except (Exception, SystemExit) as error:
             raise EnvironmentFault(
-                f"The environment raised {type(error).__name__} at {where}: {error}"
+                f"{self.name} raised {type(error).__name__} at {where}: {error}"
             ) from error
+        value = self._reward(reward, where)
+        encoded = self._encode(observation, where)
+        if self._steps >= self._cap and not terminated:
+            truncated = True
+            self._tell_of_cap()
+        return Outcome(encoded, value, bool(terminated), bool(truncated), success)
+
+    @property
+    def can_rebuild(self) -> bool:
+        """Only where the way to make one is known."""
+        return self._make is not None
+
+    def rebuild(self) -> None:
+        """Close what is left and make the environment anew."""
+        if self._make is None:
+            raise ConfigError(f"{self.name} cannot be made anew: give a function that makes it.")
+        with contextlib.suppress(Exception):  # it has failed already
+            self.env.close()
+        self.env = build(self._make, self.name)
+        check_rebuilt(self, self.env.observation_space, self.env.action_space)
+
+    def close(self) -> None:
+        """Release the simulator; may be called again."""
+        if not self._closed:
+            self._closed = True
+            self.env.close()
+
+    def _native(self, where: str) -> Any:
+        action = self._action
+        if action is None:
+            raise BadInputError(f"{self.name} was given no action for {where}.")
+        try:
+            return self.action.to_env(int(action[0]) if self.action.discrete else action)
+        except (ValueError, OverflowError) as error:  # int() raises them for NaN and inf
+            raise BadInputError(f"The action for {where} cannot be taken: {error}") from error
+
+    def _reward(self, reward: Any, where: str) -> float:
         try:
             value = float(reward)
         except (TypeError, ValueError) as error:
             raise EnvironmentFault(
-                f"The environment's reward at {where} is {reward!r}, not a number."
+                f"{self.name}'s reward at {where} is {reward!r}, not a number."
             ) from error
-        if not math.isfinite(value):
-            raise EnvironmentFault(
-                f"The environment's reward at {where} is {value}: it must be finite."
-            )
-        return Outcome(
-            self._encode(observation, where), value, bool(terminated), bool(truncated), info
-        )
-
-    def sample(self, rng: np.random.Generator) -> NDArray[np.float32]:
-        """A uniformly random action, as it is stored."""
-        return np.atleast_1d(np.asarray(self.action.sample(rng), np.float32))
-
-    def close(self) -> None:
-        """Release the simulator."""
-        self.env.close()
+        if not abs(value) <= _LARGEST:  # written so that NaN counts as too large
+            what = "beyond what float32 holds" if math.isfinite(value) else "it must be finite"
+            raise EnvironmentFault(f"{self.name}'s reward at {where} is {value}: {what}.")
+        return value
 
     def _encode(self, observation: Any, where: str) -> NDArray[np.float32]:
         try:
-            return self.observation.encode(observation)
+            encoded = self.observation.encode(observation)
         except BadInputError as error:
-            raise EnvironmentFault(f"The environment's observation at {where}: {error}") from error
+            raise EnvironmentFault(f"{self.name}'s observation at {where}: {error}") from error
+        if self._bounds is not None:
+            low, high = self._bounds
+            outside = (encoded < low) | (encoded > high)
+            if outside.any():
+                i = int(np.argmax(outside))
+                self._bounds = None
+                self._tell(
+                    f"The observation at {where} has {encoded[i]:g} as number {i}, outside the "
+                    f"[{low[i]:g}, {high[i]:g}] its space declares. It is used as it is; further "
+                    "cases are not reported."
+                )
+        return encoded
+
+    def _tell_of_cap(self) -> None:
+        if self._cap_is_ours:
+            self._cap_is_ours = False
+            self._tell(
+                f"An episode was cut (as truncation) after {self._cap} steps, the most allowed "
+                "where no limit is set. max_episode_steps sets another, up to buffer_steps; "
+                "further cases are not reported."
+            )
+
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+def build(make: EnvFactory, name: str) -> Env:
+    """Make an environment, telling apart what cannot be made from what is no environment."""
+    try:
+        env = make()
+    except ReselError:
+        raise
+    except Exception as error:
+        raise EnvironmentFault(
+            f"{name} could not be made: {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(env, gymnasium.Env):
+        raise ConfigError(f"The function given as env returned {env!r}, not an environment.")
+    return env
+
+
+def check_rebuilt(stage: AnyStage, observation: Any, action: Any) -> None:
+    """Refuse a new environment with other spaces than the one it takes the place of."""
+    before = (stage.observation.to_json(), stage.action.to_json())
+    now = (ObservationSpec.of(observation).to_json(), ActionSpec.of(action).to_json())
+    if before != now:
+        raise EnvironmentFault(f"{stage.name} came back with other spaces: {now}, before {before}.")

@@ -9,7 +9,7 @@ import numpy as np
 
 from resel.randomness import stream_seed
 from resel.training.acting import Actor
-from resel.training.environment import Env, Stage
+from resel.training.environment import AnyStage
 
 
 @dataclass(frozen=True)
@@ -45,19 +45,19 @@ def evaluation_seeds(seed: int, episodes: int) -> list[int]:
 
 def evaluate(
     actor: Actor,
-    stage: Stage,
+    stage: AnyStage,
     seeds: list[int],
     *,
-    on_step: Callable[[Env], None] | None = None,
+    on_step: Callable[[], None] | None = None,
 ) -> Evaluation:
-    """Play one episode for each seed; `on_step` sees the environment after each reset and step."""
+    """Play one episode for each seed; `on_step` is called after each reset and step."""
     returns: list[float] = []
     lengths: list[int] = []
     successes: list[bool] = []
     for seed in seeds:
         observation, reward, total, length = stage.reset(seed), 0.0, 0.0, 0
         if on_step is not None:
-            on_step(stage.env)
+            on_step()
         state = actor.initial_state(1)
         ended = False
         while not ended:
@@ -68,13 +68,13 @@ def evaluate(
             state = actor.remember(state, action)
             outcome = stage.step(action[0])
             if on_step is not None:
-                on_step(stage.env)
+                on_step()
             observation, reward = outcome.observation, outcome.reward
             total += reward
             length += 1
             ended = outcome.terminated or outcome.truncated
         returns.append(total)
         lengths.append(length)
-        if "success" in outcome.info:
-            successes.append(bool(outcome.info["success"]))
+        if outcome.success is not None:
+            successes.append(outcome.success)
     return Evaluation(returns, lengths, successes if len(successes) == len(seeds) else None)

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from resel.config import Config
-from resel.errors import DamagedFileError, DivergedError, RunDirectoryError
+from resel.errors import DamagedFileError, DivergedError, EnvironmentFault, RunDirectoryError
 from resel.runs import MetricsLog, RunDirectory, describe_machine, read_bundle, write_bundle
-from resel.tasks import make_env
-from resel.training.environment import Stage
 from resel.training.progress import Callback, TrainProgress, describe_groups
-from resel.training.saving import save_agent
+from resel.training.saving import check_spaces, save_agent, spaces_of
+from resel.training.stages import task_stages
 from resel.training.trainer import Trainer
 
 Resume = Literal["never", "auto"]
@@ -27,17 +26,12 @@ class Run:
     def __init__(self, config: Config, path: Path, resume: Resume = "never", wandb: bool = False):
         self._open = ExitStack()
         try:
-            settings = config.training
-            stages = [
-                Stage(make_env(config.task, max_episode_steps=settings.max_episode_steps))
-                for _ in range(settings.num_envs)
-            ]
-            evaluation = Stage(
-                make_env(config.task, evaluation=True, max_episode_steps=settings.max_episode_steps)
-            )
             # Before the directory, so that what cannot start leaves nothing behind.
+            stages, evaluation = task_stages(config)
+            for stage in (*stages, evaluation):
+                self._open.callback(stage.close)
+            self._stage = stages[0]
             self.trainer = Trainer(config, stages, evaluation)
-            self._open.callback(self.trainer.close)
             self.directory, continues = _open_directory(config, path, resume)
             self._open.callback(self.directory.close)
             self.log = self._open.enter_context(MetricsLog(self.directory, wandb=wandb))
@@ -46,10 +40,11 @@ class Run:
         except BaseException:
             self._open.close()
             raise
-        self.config, self._stage = config, stages[0]
+        self.config = config
+        self._fault: str | None = None
         self._best = max((mean for _, mean, _ in self.trainer.evaluations), default=None)
         self._evaluated = len(self.trainer.evaluations)
-        machine = describe_machine(settings.threads, str(self.trainer.learner.device))
+        machine = describe_machine(config.training.threads, str(self.trainer.learner.device))
         self.directory.write_environment(
             {**machine, "parameter_groups": describe_groups(self.trainer.learner)}
         )
@@ -60,6 +55,8 @@ class Run:
         for path in reversed(checkpoints):
             try:
                 bundle = read_bundle(path, "checkpoint")
+                if "spaces" in bundle.documents:
+                    check_spaces(self._stage, bundle.documents["spaces"], "the environment now")
                 exact = self.trainer.restore(bundle)
             except DamagedFileError as error:
                 warnings.warn(f"{error} Trying the one before.", stacklevel=2)
@@ -91,6 +88,10 @@ class Run:
                 self._final_evaluation()
             self._save()
             status = "completed" if done else "interrupted"
+        except EnvironmentFault as fault:
+            self._fault = str(fault)
+            self._save()  # what the fault interrupted was undone, so the run can go on from here
+            raise
         except DivergedError:
             status = "diverged"
             raise
@@ -130,6 +131,7 @@ class Run:
     def _save(self) -> None:
         """Checkpoint and last agent; the previous checkpoint is kept as well."""
         tensors, documents = self.trainer.checkpoint()
+        documents["spaces"] = spaces_of(self._stage)
         documents["metrics"] = {"position": self.log.position()}
         write_bundle(
             self.directory.checkpoint_path(self.trainer.step), "checkpoint", tensors, documents
@@ -149,6 +151,8 @@ class Run:
             "eval_return_std": deviation,
             "success_rate": self.trainer.success_rate,
             "updates": self.trainer.learner.updates,
+            "env_restarts": self.trainer.restarts.used,
+            "fault": self._fault,
             "wall_seconds": self.trainer.seconds,
         }
 
@@ -167,6 +171,7 @@ def _open_directory(config: Config, path: Path, resume: Resume) -> tuple[RunDire
 
 
 _MAY_DIFFER = {"steps", "eval_every", "eval_episodes", "checkpoint_every", "log_every", "threads"}
+_MAY_DIFFER |= {"env_workers", "env_timeout", "env_restarts"}
 
 
 def _check_same(saved: Config, wanted: Config, path: Path) -> None:

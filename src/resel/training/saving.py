@@ -9,12 +9,12 @@ from resel.algorithm import Learner
 from resel.config import Config
 from resel.errors import ConfigError, DamagedFileError, UnsupportedSpaceError
 from resel.runs import Bundle, check_tensors, read_bundle, write_bundle
-from resel.training.environment import Stage
+from resel.training.environment import AnyStage
 
 Path = str | os.PathLike[str]
 
 
-def save_agent(path: Path, learner: Learner, stage: Stage) -> None:
+def save_agent(path: Path, learner: Learner, stage: AnyStage) -> None:
     """Write an agent directory: safetensors, JSON and hashes."""
     write_bundle(
         path,
@@ -35,7 +35,7 @@ def read_agent(path: Path) -> tuple[Config, Bundle]:
         ) from error
 
 
-def use_weights(bundle: Bundle, learner: Learner, stage: Stage) -> None:
+def use_weights(bundle: Bundle, learner: Learner, stage: AnyStage) -> None:
     """Put a saved agent's weights into a learner built for the same config and spaces."""
     check_spaces(stage, bundle.documents["agent"].get("spaces"), "env")
     weights = bundle.tensors.get("weights", {})
@@ -43,7 +43,7 @@ def use_weights(bundle: Bundle, learner: Learner, stage: Stage) -> None:
     learner.load_weights(weights)
 
 
-def check_spaces(stage: Stage, wanted: Any, name: str) -> None:
+def check_spaces(stage: AnyStage, wanted: Any, name: str) -> None:
     """Refuse an environment other than an agent with the spaces `wanted` can act in."""
     found = spaces_of(stage)
     if found != wanted:
@@ -53,6 +53,6 @@ def check_spaces(stage: Stage, wanted: Any, name: str) -> None:
         )
 
 
-def spaces_of(stage: Stage) -> dict[str, Any]:
+def spaces_of(stage: AnyStage) -> dict[str, Any]:
     """The spaces of an environment as JSON data."""
     return {"observation": stage.observation.to_json(), "action": stage.action.to_json()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,16 @@ from torch import Tensor
 
 from resel.algorithm import Learner
 from resel.config import Config
-from resel.errors import ConfigError, DamagedFileError, DivergedError
+from resel.errors import ConfigError, DamagedFileError, DivergedError, EnvironmentFault
 from resel.networks import Dimensions
 from resel.randomness import numpy_state, numpy_stream, restore_numpy
 from resel.replay import PackedBatch, ReplayBuffer, sample_batch
 from resel.runs import Bundle, MetricsLog, check_tensors
 from resel.training.acting import Actor
 from resel.training.collector import Collector
-from resel.training.environment import Stage
+from resel.training.environment import AnyStage
 from resel.training.evaluation import Evaluation, evaluate, evaluation_seeds
+from resel.training.faults import Restarts
 from resel.training.progress import Callback, TrainProgress
 
 _FINAL_EVALUATIONS = 5
@@ -43,8 +44,8 @@ class Trainer:
     def __init__(
         self,
         config: Config,
-        stages: Sequence[Stage],
-        evaluation_stage: Stage | None = None,
+        stages: Sequence[AnyStage],
+        evaluation_stage: AnyStage | None = None,
     ) -> None:
         self.config, self._stages = config, list(stages)
         self.log: MetricsLog | None = None
@@ -60,9 +61,10 @@ class Trainer:
         self.buffer = ReplayBuffer(
             config.training.buffer_steps, observation.size, action.stored_size
         )
-        self.collector = Collector(stages, self.actor, seed)
-        self._sampling = numpy_stream(seed, "sampling")
         self.step = 0
+        self.restarts = Restarts(config.training.env_restarts, self._write_event)
+        self.collector = Collector(stages, self.actor, seed, self.restarts)
+        self._sampling = numpy_stream(seed, "sampling")
         self.episodes = 0
         self.evaluations: list[tuple[int, float, float]] = []  # step, mean, deviation
         self.success_rate: float | None = None
@@ -71,6 +73,7 @@ class Trainer:
         self._train_metrics: dict[str, float] = {}
         self._updates_to_log = 0
         self._log_at = 0
+        self._evaluation_due = config.training.eval_every > 0
         self._stop = False
 
     def request_stop(self) -> None:
@@ -85,7 +88,12 @@ class Trainer:
         self._stop = False
         while self.step < total and not self._stop:
             before = self.step
-            self._advance()
+            try:
+                self._advance()
+            except EnvironmentFault:
+                if self._stop:  # whoever stops us may have ended the environments as well
+                    break
+                raise
             self.seconds = already + time.monotonic() - started
             if self._crossed(before, self.config.training.log_every):
                 mark = self._log_timing(mark)
@@ -106,7 +114,7 @@ class Trainer:
         """One step of every environment and as many updates."""
         settings = self.config.training
         before = self.step
-        if before == 0 and settings.eval_every:
+        if self._evaluation_due:
             self.evaluate()
         for trajectory in self.collector.step(random=before < settings.warmup_steps):
             self.buffer.add(trajectory)
@@ -120,7 +128,8 @@ class Trainer:
         if self.step >= settings.warmup_steps and len(self.buffer):
             for _ in self._stages:
                 self._update()
-        if settings.eval_every and self._crossed(before, settings.eval_every):
+        self._evaluation_due = self._crossed(before, settings.eval_every)
+        if self._evaluation_due:
             self.evaluate()
 
     def sample(self) -> PackedBatch:
@@ -174,11 +183,19 @@ class Trainer:
 
     def evaluate(self, episodes: int | None = None) -> Evaluation | None:
         """Measure the deterministic policy; None without an environment to do it in."""
-        if self.evaluation_stage is None:
+        stage = self.evaluation_stage
+        if stage is None:
+            self._evaluation_due = False
             return None
         settings = self.config.training
         seeds = evaluation_seeds(settings.seed, episodes or settings.eval_episodes)
-        result = evaluate(self.actor, self.evaluation_stage, seeds)
+        while True:
+            try:
+                result = evaluate(self.actor, stage, seeds)
+                break
+            except EnvironmentFault as fault:
+                self.restarts.recover(stage, fault)
+        self._evaluation_due = False
         self.evaluations.append((self.step, result.return_mean, result.return_std))
         self.success_rate = result.success_rate
         values: dict[str, float] = {
@@ -201,9 +218,12 @@ class Trainer:
     def _crossed(self, before: int, every: int) -> bool:
         return every > 0 and self.step // every > before // every
 
-    def _write(self, kind: str, step: int, values: dict[str, float]) -> None:
+    def _write(self, kind: str, step: int, values: Mapping[str, float | str]) -> None:
         if self.log is not None:
             self.log.write(kind, step, values)
+
+    def _write_event(self, event: Mapping[str, float | str]) -> None:
+        self._write("event", self.step, event)
 
     def close(self) -> None:
         """Release the simulators."""
@@ -232,6 +252,8 @@ class Trainer:
                 "episode_return": self._episode_return,
                 "evaluations": [list(e) for e in self.evaluations],
                 "success_rate": self.success_rate,
+                "evaluation_due": self._evaluation_due,
+                "env_restarts": self.restarts.used,
                 "updates_to_log": self._updates_to_log,
                 "log_at": self._log_at,
                 "train_metrics": dict(self._train_metrics),
@@ -250,6 +272,8 @@ class Trainer:
             self._episode_return = loop["episode_return"]
             self.evaluations = [(int(e[0]), float(e[1]), float(e[2])) for e in loop["evaluations"]]
             self.success_rate = loop["success_rate"]
+            self._evaluation_due = bool(loop["evaluation_due"])
+            self.restarts.used = int(loop["env_restarts"])
             self._updates_to_log = int(loop["updates_to_log"])
             self._log_at = int(loop["log_at"])
             self._train_metrics = {k: float(v) for k, v in loop["train_metrics"].items()}

@@ -11,7 +11,7 @@ from PIL import Image
 
 from resel.errors import ConfigError, EnvironmentFault, MissingDependencyError
 from resel.training.acting import Actor
-from resel.training.environment import Env, Stage
+from resel.training.environment import Stage
 from resel.training.evaluation import Evaluation, evaluate
 
 _DEFAULT_FPS = 30
@@ -35,8 +35,8 @@ def film(actor: Actor, stage: Stage, seeds: list[int], path: Path) -> Evaluation
     """Play episodes in an environment made with render_mode='rgb_array' and write them."""
     frames: list[NDArray[np.uint8]] = []
 
-    def keep(env: Env) -> None:
-        frame: Any = env.render()
+    def keep() -> None:
+        frame: Any = stage.env.render()
         if not isinstance(frame, np.ndarray):
             raise EnvironmentFault(
                 "The environment does not render to pictures (render_mode='rgb_array')."
