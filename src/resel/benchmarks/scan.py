@@ -129,15 +129,17 @@ def _fused_scan(inputs: list[Tensor]) -> Tensor:
 
 def _chunked_scan(inputs: list[Tensor]) -> Callable[[], Laps]:
     """The scan in torch operations, as it runs on devices without a kernel of their own."""
-    values: tuple[Any, ...] = tuple(tensor.detach() for tensor in inputs)
+    forward: Any = _chunked.forward
+    backward: Any = _chunked.backward
+    values = [tensor.detach() for tensor in inputs]
     gradient = torch.randn_like(values[0])
     no_state = values[0].new_zeros(values[0].shape[0], *values[2].shape)
 
     def call() -> Laps:
         begin = time.perf_counter()
-        _, _, saved = _chunked.forward(*values, None, None, True)
+        _, _, saved = forward(*values, None, None, True)
         middle = time.perf_counter()
-        _chunked.backward(gradient, no_state, *values, None, saved)
+        backward(gradient, no_state, *values, None, saved)
         end = time.perf_counter()
         return _laps("chunked", begin, middle, end)
 
