@@ -131,15 +131,21 @@ def test_packed_equals_separate(
 @every_kind
 @pytest.mark.parametrize("length", [1, 2, 20])
 def test_steps_equal_forward(kind: str, length: int) -> None:
-    encoder = make_encoder(kind)
-    x = torch.stack(random_trajectories([length] * 3, 0, torch.float64))  # (rows, length, width)
-    start = torch.zeros(3, length, dtype=torch.bool)
-    state = encoder.initial_state(3)
-    outputs = []
-    for t in range(length):
-        y, state = encoder.step(x[:, t], state)
-        outputs.append(y)
-    torch.testing.assert_close(torch.stack(outputs, 1), encoder(x, start), rtol=1e-11, atol=1e-12)
+    """With gradients, and as when acting, where other kernels may run; in both precisions."""
+    for dtype, close in ((torch.float64, 1e-11), (torch.float32, 2e-5)):
+        encoder = make_encoder(kind).to(dtype)
+        x = torch.stack(random_trajectories([length] * 3, 0, dtype))  # (rows, length, width)
+        start = torch.zeros(3, length, dtype=torch.bool)
+        for learns in (True, False):
+            with torch.set_grad_enabled(learns):
+                state = encoder.initial_state(3)
+                outputs = []
+                for t in range(length):
+                    y, state = encoder.step(x[:, t], state)
+                    outputs.append(y)
+                torch.testing.assert_close(
+                    torch.stack(outputs, 1), encoder(x, start), rtol=close, atol=close
+                )
 
 
 @every_kind

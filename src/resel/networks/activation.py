@@ -17,7 +17,8 @@ from resel.networks import _threads
 
 def dense_elu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """elu(x W^T + b) for x (..., inputs), weight (outputs, inputs) and bias (outputs,)."""
-    if x.device.type == "cpu":
+    # A few rows while acting: torch's own layer has less to set up.
+    if x.device.type == "cpu" and (torch.is_grad_enabled() or x.dim() > 2):
         y = _DenseELU.apply(x.flatten(0, -2), weight, bias)  # type: ignore[no-untyped-call]
         return y.view(*x.shape[:-1], -1)  # type: ignore[no-any-return]
     return F.elu(F.linear(x, weight, bias))

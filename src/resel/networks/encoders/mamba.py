@@ -69,8 +69,12 @@ class MambaMixer(nn.Module):
         return self.out_proj(y)  # type: ignore[no-any-return]
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
+        both = self.in_proj(x)  # (rows, 2D)
+        if _acts_on_cpu(x):
+            y, state = self._fused_step(both, state)
+            return self.out_proj(y), state
         past, h = state  # (rows, K - 1, D), (rows, D, S)
-        u, z = self.in_proj(x).chunk(2, -1)  # (rows, D) each
+        u, z = both.chunk(2, -1)  # (rows, D) each
         if self.taps:
             window = torch.cat([past, u[:, None]], 1)  # (rows, K, D), newest last
             u = self.conv_bias + (window * self.conv_weight.flip(1).t()).sum(1)
@@ -80,6 +84,25 @@ class MambaMixer(nn.Module):
         h = torch.exp(delta[..., None] * A) * h + (delta * u)[..., None] * B[:, None]
         y = ((h * C[:, None]).sum(-1) + self.D * u) * F.silu(z)
         return self.out_proj(y), (past, h)
+
+    def _fused_step(self, both: Tensor, state: State) -> tuple[Tensor, State]:
+        from resel.networks._mamba_step import mixer_step  # Numba is slow to import
+
+        past, h = (part.contiguous() for part in state)
+        new_past, new_h = torch.empty_like(past), torch.empty_like(h)
+        y = both.new_empty(len(both), self.channels)
+        weights = (
+            self.conv_weight if self.taps else both.new_empty(self.channels, 0),
+            self.conv_bias if self.taps else both.new_empty(0),
+            self.x_proj.weight,
+            self.dt_proj.weight,
+            self.dt_proj.bias,
+            self.A_log.view(-1),
+            self.D,
+        )
+        tensors = (both, *weights, past, h.view(-1), new_past, new_h.view(-1), y)
+        mixer_step(*[tensor.detach().numpy() for tensor in tensors])
+        return y, (new_past, new_h)
 
     def initial_state(self, rows: int) -> State:
         return (
@@ -101,6 +124,32 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.norm(x + self.down(F.gelu(self.up(x))))  # type: ignore[no-any-return]
+
+    def step(self, x: Tensor) -> Tensor:
+        """`forward` for x (rows, width)."""
+        if not _acts_on_cpu(x):
+            return self.forward(x)
+        from resel.networks._mamba_step import gelu
+
+        hidden = self.up(x)
+        gelu(hidden.numpy())
+        return self.norm(x + self.down(hidden))  # type: ignore[no-any-return]
+
+
+def _norm_step(norm: nn.RMSNorm, x: Tensor) -> Tensor:
+    """`norm` for x (rows, width)."""
+    if not _acts_on_cpu(x):
+        return norm(x)  # type: ignore[no-any-return]
+    from resel.networks._mamba_step import rms_norm
+
+    out = torch.empty_like(x)
+    rms_norm(x.contiguous().numpy(), norm.weight.detach().numpy(), _EPS, out.numpy())
+    return out
+
+
+def _acts_on_cpu(x: Tensor) -> bool:
+    """Whether the kernels for single moments, which form no gradients, can be used."""
+    return x.device.type == "cpu" and not torch.is_grad_enabled()
 
 
 class MambaEncoder(Encoder):
@@ -139,9 +188,11 @@ class MambaEncoder(Encoder):
         for i, (norm, mixer, feed_forward) in enumerate(
             zip(self.norms, self.mixers, self.feed_forwards, strict=True)
         ):
-            assert isinstance(mixer, MambaMixer)
-            y, part = mixer.step(norm(x), state[2 * i : 2 * i + 2])
-            x = feed_forward(x + y)
+            assert isinstance(mixer, MambaMixer) and isinstance(norm, nn.RMSNorm)
+            y, part = mixer.step(_norm_step(norm, x), state[2 * i : 2 * i + 2])
+            x = x + y
+            if isinstance(feed_forward, FeedForward):
+                x = feed_forward.step(x)
             new.extend(part)
         return x, tuple(new)
 
