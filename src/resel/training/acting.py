@@ -61,7 +61,7 @@ class Actor:
             torch.zeros(rows, self._dims.action, device=self.device),
         )
 
-    @torch.no_grad()
+    @torch.inference_mode()  # less to set up for each operation than without gradients only
     def observe(
         self, observation: NDArray[np.float32], reward: NDArray[np.float32], state: PolicyState
     ) -> tuple[PolicyDistribution, PolicyState]:
