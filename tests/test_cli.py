@@ -26,7 +26,7 @@ from resel.runs import read_bundle, read_metrics
 from resel.tasks import task_settings
 
 COMMAND = str(Path(sys.executable).with_name("resel"))
-VERBS = ("train", "eval", "watch", "plot", "tasks")
+VERBS = ("train", "resume", "eval", "watch", "plot", "tasks")
 SMALL = ["--steps", "6e1", "--eval-every", "20", "--checkpoint-every", "2_0", "--threads", "1"]
 
 
@@ -253,7 +253,7 @@ def test_values_that_cannot_work(flags: list[str], told: str, capsys: Any, tmp_p
         (["plot"], "at least one run"),
         (["plot", "nowhere", "--out", "a.txt"], ".png, .svg or .pdf"),
         (["tasks", "--show", "TMaze"], "Did you mean TMaze-v0"),
-        (["tran"], "use one of train, eval, watch, plot, tasks"),
+        (["tran"], "use one of train, resume, eval, watch, plot, tasks"),
     ],
 )
 def test_mistakes(argv: list[str], told: str, capsys: Any, tmp_path: Path) -> None:
@@ -424,7 +424,7 @@ def test_signals_stop_the_run_and_it_goes_on(tiny_flags: list[str], tmp_path: Pa
     assert "Traceback" not in err and "Interrupted:" in out
     first = read(run / "result.json")
     assert first["status"] == "interrupted" and first["steps"] >= 40
-    found = re.search(r"Go on with: (resel train .*)", out)
+    found = re.search(r"Go on with: (resel resume .*)", out)
     assert found
 
     process = _start(*shlex.split(found[1])[1:])  # as printed

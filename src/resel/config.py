@@ -185,6 +185,10 @@ class TrainingConfig:
     """auto, cpu or cuda (cuda:1 and so on)."""
     threads: Count = 0
     """CPU threads of the command; 0 takes one below the paper's width, all cores from there on."""
+    disk_tries: Count = 6
+    """Tries of a write that the disk refuses, as when it is full, before the run gives up."""
+    disk_wait: float = 5.0
+    """Seconds before the second of these tries; each further pause is twice as long."""
 
     def __post_init__(self) -> None:
         _at_least(
@@ -196,7 +200,9 @@ class TrainingConfig:
             "max_episode_steps",
             "eval_episodes",
             "log_every",
+            "disk_tries",
         )
+        _between(self, 0.0, 3600.0, "disk_wait")
         _at_least(self, 0, "seed", "warmup_steps", "eval_every", "checkpoint_every", "threads")
         if self.device not in ("auto", "cpu") and not self.device.startswith("cuda"):
             raise ConfigError(

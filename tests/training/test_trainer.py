@@ -197,11 +197,11 @@ def test_windows_of_the_context_length(make_trainer: Make) -> None:
 def test_normalisation_follows_all_observations(make_trainer: Make) -> None:
     trainer = make_trainer(normalize_observations=True)
     trainer.train(60)
-    arrays, _ = trainer.buffer.state()
+    observations = np.concatenate([trainer.buffer.blocks(piece)[0] for piece in trainer.buffer])
     normalizer = trainer.learner.normalizer
-    assert float(normalizer.count) == len(arrays["observations"])
-    np.testing.assert_allclose(normalizer.mean, arrays["observations"].mean(0), atol=1e-5)
-    np.testing.assert_allclose(normalizer.deviation, arrays["observations"].std(0), atol=1e-5)
+    assert float(normalizer.count) == len(observations)
+    np.testing.assert_allclose(normalizer.mean, observations.mean(0), atol=1e-5)
+    np.testing.assert_allclose(normalizer.deviation, observations.std(0), atol=1e-5)
 
 
 def test_metrics_lines(make_trainer: Make, tmp_path: Path) -> None:

@@ -17,23 +17,40 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, save
 
 from resel.errors import BadInputError, DamagedFileError, RunDirectoryError
-from resel.runs._files import aside_of, replace_directory, sync_directory, temporary_sibling
+from resel.runs._files import (
+    aside_of,
+    replace_directory,
+    sync_directory,
+    temporary_sibling,
+    write_file,
+    writing,
+)
 from resel.runs._manifest import (
     DOCUMENT_BYTES,
     MANIFEST,
     BundleKind,
-    check_file,
-    damaged,
     is_plain,
+    read_checked,
     read_manifest,
     write_manifest,
 )
+from resel.runs._reading import check_regular, damaged, parse_json
 
 _LITTER = {".DS_Store"}  # a file manager puts it wherever somebody looks
 _READ_ATTEMPTS = 10
+# What torch and safetensors raise at a header that is valid but absurd.
+_HOSTILE_HEADER = (
+    AssertionError,
+    KeyError,
+    MemoryError,
+    OverflowError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 @dataclass(frozen=True)
@@ -62,26 +79,23 @@ def write_bundle(
     texts = {f"{name}.json": _as_json(name, value) for name, value in documents.items()}
     for occupied in (target, aside_of(target)):
         _refuse_foreign(occupied)
-    try:
+    with writing(
+        f"The {kind} could not be saved to {target}",
+        "Nothing half written is left in its place; check free space and permissions, then save "
+        "again.",
+    ):
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = temporary_sibling(target)
         temporary.mkdir()
         try:
-            for file, group in packed.items():
-                save_file(group, temporary / file)
-            for file, text in texts.items():
-                (temporary / file).write_bytes(text)
-            write_manifest(temporary, kind, [*packed, *texts])
+            entries = {file: write_file(temporary / file, [save(packed[file])]) for file in packed}
+            entries |= {file: write_file(temporary / file, [texts[file]]) for file in texts}
+            write_manifest(temporary, kind, entries)
             sync_directory(temporary)
             replace_directory(temporary, target)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
-    except (OSError, SafetensorError) as error:
-        raise RunDirectoryError(
-            f"The {kind} could not be saved to {target}: {error}. Nothing half written is "
-            "left in its place; check free space and permissions, then save again."
-        ) from error
 
 
 def read_bundle(path: str | os.PathLike[str], kind: BundleKind) -> Bundle:
@@ -106,6 +120,15 @@ def read_bundle(path: str | os.PathLike[str], kind: BundleKind) -> Bundle:
         f"{where} was replaced again and again while it was being read. Wait until the process "
         "that saves to it has finished, or read a copy."
     )
+
+
+def read_document(path: str | os.PathLike[str], kind: BundleKind, name: str) -> Any:
+    """One JSON document of a bundle, checked like all of it."""
+    folder, file = _locate(Path(path), kind), f"{name}.json"
+    entry = _checked_manifest(folder, kind).get(file)
+    if entry is None:
+        raise damaged(folder / file, "is not listed in the manifest")
+    return parse_json(folder / file, read_checked(folder / file, entry["size"], entry["sha256"]))
 
 
 def find_bundle(path: str | os.PathLike[str]) -> Path | None:
@@ -242,37 +265,34 @@ def _identity(folder: Path | None) -> tuple[int, int, int] | None:
 
 
 def _read(folder: Path, kind: BundleKind) -> Bundle:
+    files = _checked_manifest(folder, kind)
+    for file, entry in files.items():  # all before any is read
+        check_regular(folder / file, entry["size"])
+    tensors: dict[str, dict[str, torch.Tensor]] = {}
+    documents: dict[str, Any] = {}
+    for file, entry in files.items():
+        data = read_checked(folder / file, entry["size"], entry["sha256"])
+        name, _, suffix = file.rpartition(".")
+        if suffix == "json":
+            documents[name] = parse_json(folder / file, data)
+        else:
+            tensors[name] = _parse_tensors(folder / file, data)
+    return Bundle(tensors=tensors, documents=documents)
+
+
+def _checked_manifest(folder: Path, kind: BundleKind) -> dict[str, Any]:
     manifest = read_manifest(folder / MANIFEST)
     if manifest["kind"] != kind:
         raise DamagedFileError(
             f"{folder} holds a saved {manifest['kind']}, but a saved {kind} is needed here. "
             f"Give the path of a saved {kind}."
         )
-    for file, entry in manifest["files"].items():  # all before any is parsed
-        check_file(folder / file, entry["size"], entry["sha256"])
-    tensors: dict[str, dict[str, torch.Tensor]] = {}
-    documents: dict[str, Any] = {}
-    for file in manifest["files"]:
-        name, _, suffix = file.rpartition(".")
-        if suffix == "json":
-            documents[name] = _load_document(folder / file)
-        else:
-            tensors[name] = _load_tensors(folder / file)
-    return Bundle(tensors=tensors, documents=documents)
+    files: dict[str, Any] = manifest["files"]
+    return files
 
 
-def _load_document(path: Path) -> Any:
+def _parse_tensors(path: Path, data: bytes) -> dict[str, torch.Tensor]:
     try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise damaged(path, f"cannot be read as JSON ({error})") from error
-
-
-def _load_tensors(path: Path) -> dict[str, torch.Tensor]:
-    try:
-        mapped = load_file(path)
-    except (OSError, RuntimeError, SafetensorError) as error:  # torch's own come as RuntimeError
+        return load(data)
+    except (SafetensorError, *_HOSTILE_HEADER) as error:
         raise damaged(path, f"is not a valid safetensors file ({error})") from error
-    # load_file maps the file into memory: without a copy, a later change of the file would
-    # change the weights of a running agent.
-    return {name: tensor.clone() for name, tensor in mapped.items()}

@@ -5,8 +5,10 @@ from resel.training.collector import Collector
 from resel.training.environment import Env, EnvFactory, Stage
 from resel.training.evaluation import Evaluation, evaluate, evaluation_seeds
 from resel.training.progress import Callback, ProgressLine, TrainProgress, describe_groups
-from resel.training.run import Resume, Run
+from resel.training.replay_log import ReplayLog
+from resel.training.run import Run
 from resel.training.saving import check_spaces, read_agent, save_agent, spaces_of, use_weights
+from resel.training.starting import Resume, finished_result, saved_config
 from resel.training.trainer import Trainer, choose_device
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "Evaluation",
     "PolicyState",
     "ProgressLine",
+    "ReplayLog",
     "Resume",
     "Run",
     "Stage",
@@ -28,8 +31,10 @@ __all__ = [
     "describe_groups",
     "evaluate",
     "evaluation_seeds",
+    "finished_result",
     "read_agent",
     "save_agent",
+    "saved_config",
     "spaces_of",
     "use_weights",
 ]
