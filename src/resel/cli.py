@@ -34,7 +34,7 @@ from resel.config import (
 )
 from resel.errors import ConfigError, ReselError
 from resel.networks import kernels_are_compiled
-from resel.runs import default_run_path
+from resel.runs import default_run_path, format_bytes
 from resel.runs.curves import draw, read_curve, write_csv
 from resel.tasks import all_tasks, get_task, make_env, task_settings
 from resel.training import (
@@ -362,7 +362,7 @@ def _introduce(run: Run, threads: int) -> None:
             f"{group['learning_rate']:g}",
         )
     _out.print(table)
-    _out.print(f"Replay buffer: up to {run.buffer_bytes / 2**30:.2f} GiB of memory.")
+    _out.print(f"Replay buffer: up to {format_bytes(run.buffer_bytes)} of memory.")
     if learner.device.type == "cpu" and run.config.network.width >= SIZES["paper"]["width"]:
         _out.print("This is the paper's network, made for a GPU; --size tiny suits small tasks.")
     if learner.device.type == "cpu" and not kernels_are_compiled():

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -134,11 +135,10 @@ def test_what_is_no_checkpoint_makes_way_for_one(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path / "run", CONFIG) as run:
         path = run.checkpoint_path(7)
         for content in ("half", "other half"):
+            shutil.rmtree(path, ignore_errors=True)
             path.mkdir(parents=True)
             (path / "loop.json").write_text(content)
-            assert run.checkpoints() == [
-                path
-            ]  # it counts, so that it is not passed over in silence
+            assert run.checkpoints() == [path]  # it counts: nobody passes over it in silence
             run.make_way(7)
             fill(run, 7)
         run.make_way(7)  # what is there now is one

@@ -11,7 +11,7 @@ from resel.runs.bundle import (
 from resel.runs.directory import RunDirectory, default_run_path
 from resel.runs.loggers import MetricsLog, read_metrics
 from resel.runs.machine import describe_machine, differences, numeric_machine
-from resel.runs.memory import available_memory
+from resel.runs.memory import available_memory, format_bytes
 from resel.runs.patience import Patience
 from resel.runs.segments import (
     Segment,
@@ -34,6 +34,7 @@ __all__ = [
     "describe_machine",
     "differences",
     "find_bundle",
+    "format_bytes",
     "numeric_machine",
     "read_bundle",
     "read_document",

@@ -12,6 +12,11 @@ def available_memory(root: Path = Path("/")) -> int | None:
     return max(min(known), 0) if known else None
 
 
+def format_bytes(count: int) -> str:
+    """A size for people."""
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
+
+
 def _of_machine(root: Path) -> int | None:
     for line in _lines(root / "proc/meminfo"):
         name, _, rest = line.partition(":")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from resel.config import Config, TrainingConfig
 from resel.errors import ConfigError, RunDirectoryError
 from resel.replay import ReplayBuffer
-from resel.runs import RunDirectory, available_memory
+from resel.runs import RunDirectory, available_memory, format_bytes
 from resel.training.environment import Stage
 
 Resume = Literal["never", "auto"]
@@ -64,8 +64,8 @@ def check_memory(settings: TrainingConfig, stage: Stage) -> int:
     if free is not None and planned > free:
         fitting = int(0.8 * free / planned * steps)
         raise ConfigError(
-            f"The replay buffer would take {planned / 2**30:.1f} GiB, but only {free / 2**30:.1f} "
-            f"GiB of memory are free: lower --buffer-steps (to about {fitting:,}) or use a machine "
+            f"The replay buffer would take {format_bytes(planned)}, but only {format_bytes(free)} "
+            f"of memory are free: lower --buffer-steps (to about {fitting:,}) or use a machine "
             "with more memory. Nothing was written."
         )
     return planned
