@@ -77,6 +77,17 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
+def make_directories(path: Path) -> None:
+    """Make a folder and those above it, each of them on the disk when this returns."""
+    missing = []
+    while not path.is_dir():
+        missing.append(path)
+        path = path.parent
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
+        sync_directory(folder.parent)
+
+
 def write_json(path: Path, document: Any) -> None:
     """Replace a JSON file in one step; see `_json` for NaN."""
     text = json.dumps(to_json(document), indent=2, allow_nan=False) + "\n"

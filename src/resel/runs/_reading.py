@@ -6,6 +6,7 @@ elsewhere, and a second name of the same file lets somebody change it behind its
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -19,6 +20,11 @@ from resel.errors import DamagedFileError
 def damaged(path: Path, problem: str) -> DamagedFileError:
     """The error for one file and what is wrong with it."""
     return DamagedFileError(f"{path} {problem}. Use an earlier copy or save it again.")
+
+
+def altered(path: Path) -> DamagedFileError:
+    """The error for a file that is not, byte for byte, the one that was written."""
+    return damaged(path, "does not match its SHA-256: its content was altered or damaged")
 
 
 def check_regular(path: Path, size: int | None = None) -> int:
@@ -46,13 +52,19 @@ def open_regular(path: Path, size: int | None = None) -> io.FileIO:
     return stream
 
 
-def read_regular(path: Path, most: int, size: int | None = None) -> bytes:
-    """All bytes of an ordinary file of at most `most` bytes."""
+def read_regular(
+    path: Path, most: int, size: int | None = None, sha256: str | None = None
+) -> bytes:
+    """All bytes of an ordinary file of at most `most` bytes, with this hash if it is known."""
     found = check_regular(path, size)
     if found > most:
         raise damaged(path, f"has {found} bytes, more than the {most} allowed")
     try:
         with open_regular(path, found) as stream, io.BufferedReader(stream) as reader:
+            if sha256 is not None:  # before it takes any memory
+                if hashlib.file_digest(reader, "sha256").hexdigest() != sha256:
+                    raise altered(path)
+                reader.seek(0)
             data = reader.read(found)
     except OSError as error:
         raise damaged(path, f"cannot be read ({error.strerror})") from error

@@ -22,6 +22,7 @@ from safetensors.torch import load, save
 from resel.errors import BadInputError, DamagedFileError, RunDirectoryError
 from resel.runs._files import (
     aside_of,
+    make_directories,
     replace_directory,
     sync_directory,
     temporary_sibling,
@@ -41,6 +42,7 @@ from resel.runs._reading import check_regular, damaged, parse_json
 
 _LITTER = {".DS_Store"}  # a file manager puts it wherever somebody looks
 _READ_ATTEMPTS = 10
+_HEADER_BYTES = 1_000_000
 # What torch and safetensors raise at a header that is valid but absurd.
 _HOSTILE_HEADER = (
     AssertionError,
@@ -84,11 +86,13 @@ def write_bundle(
         "Nothing half written is left in its place; check free space and permissions, then save "
         "again.",
     ):
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_directories(target.parent)
         temporary = temporary_sibling(target)
         temporary.mkdir()
         try:
-            entries = {file: write_file(temporary / file, [save(packed[file])]) for file in packed}
+            entries = {
+                file: write_file(temporary / file, [_as_bytes(packed[file])]) for file in packed
+            }
             entries |= {file: write_file(temporary / file, [texts[file]]) for file in texts}
             write_manifest(temporary, kind, entries)
             sync_directory(temporary)
@@ -196,6 +200,13 @@ def _packed(name: str, group: Mapping[str, torch.Tensor]) -> dict[str, torch.Ten
     return result
 
 
+def _as_bytes(group: dict[str, torch.Tensor]) -> bytes:
+    data = save(group)
+    if int.from_bytes(data[:8], "little") > _HEADER_BYTES:
+        raise BadInputError(f"{len(group)} tensors are too many for one file of a bundle.")
+    return data
+
+
 def _as_json(name: str, value: Any) -> bytes:
     try:
         text = json.dumps(value, indent=1, allow_nan=False).encode()
@@ -292,6 +303,11 @@ def _checked_manifest(folder: Path, kind: BundleKind) -> dict[str, Any]:
 
 
 def _parse_tensors(path: Path, data: bytes) -> dict[str, torch.Tensor]:
+    header = int.from_bytes(data[:8], "little")
+    if header > _HEADER_BYTES:
+        raise damaged(
+            path, f"has a header of {header} bytes, more than the {_HEADER_BYTES} allowed"
+        )
     try:
         return load(data)
     except (SafetensorError, *_HOSTILE_HEADER) as error:

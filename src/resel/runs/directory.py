@@ -24,7 +24,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from resel.errors import DamagedFileError, ReselError, RunDirectoryError
-from resel.runs._files import original_of, remove_directory, tidy, write_json, writing
+from resel.runs._files import (
+    make_directories,
+    original_of,
+    remove_directory,
+    tidy,
+    write_json,
+    writing,
+)
 from resel.runs._json import from_json
 from resel.runs._lock import Lock
 from resel.runs._manifest import MANIFEST, read_manifest
@@ -48,7 +55,7 @@ class RunDirectory:
         where = Path(path).absolute()
         _refuse_existing_run(where)
         try:
-            where.mkdir(parents=True, exist_ok=True)
+            make_directories(where)
             lock = Lock(where / ".lock")
         except (FileExistsError, NotADirectoryError) as error:
             raise RunDirectoryError(

@@ -26,7 +26,7 @@ from resel.errors import (
     RunDirectoryError,
     StorageError,
 )
-from resel.runs._files import writing
+from resel.runs._files import sync_directory, writing
 from resel.runs._json import from_json, to_json
 from resel.runs.directory import RunDirectory
 from resel.runs.patience import Patience
@@ -59,6 +59,7 @@ class MetricsLog:
         self.path = self._folder / "metrics.jsonl"
         try:
             self._stream = self.path.open("a+b", buffering=0)
+            sync_directory(self._folder)  # the lines count for nothing without their file's name
         except OSError as error:
             raise RunDirectoryError(
                 f"{self.path} cannot be written to ({error.strerror}). Check that the run "

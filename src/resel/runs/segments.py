@@ -21,9 +21,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from resel.errors import DamagedFileError
-from resel.runs._files import sync_directory, temporary_sibling, write_file, writing
+from resel.runs._files import (
+    make_directories,
+    sync_directory,
+    temporary_sibling,
+    write_file,
+    writing,
+)
 from resel.runs._manifest import is_digest
-from resel.runs._reading import check_regular, damaged, open_regular
+from resel.runs._reading import altered, check_regular, damaged, open_regular
 
 _NAME = re.compile(r"segment-\d{6,}-[0-9a-f]{16}\.bin")
 _CHUNK = 1 << 20
@@ -78,7 +84,7 @@ def write_segment(folder: Path, number: int, chunks: Iterable[Any]) -> Segment:
         f"A part of the replay buffer could not be saved to {folder}",
         "What was saved before is untouched; check free space and permissions.",
     ):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_directories(folder)
         try:
             segment = Segment(number, *write_file(temporary, chunks))
             os.replace(temporary, folder / segment.file)
@@ -87,7 +93,6 @@ def write_segment(folder: Path, number: int, chunks: Iterable[Any]) -> Segment:
                 temporary.unlink()
             raise
         sync_directory(folder)
-        sync_directory(folder.parent)  # for the name of the folder itself
     return segment
 
 
@@ -172,7 +177,7 @@ class SegmentReader:
     def _verify(self, path: Path) -> None:
         self._close()
         if self._segment is None or self._digest.hexdigest() != self._segment.sha256:
-            raise damaged(path, "does not match its SHA-256: its content was altered or damaged")
+            raise altered(path)
 
     def _close(self) -> None:
         if self._stream is not None:
