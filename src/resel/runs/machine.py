@@ -60,11 +60,8 @@ def numeric_machine(device: str) -> dict[str, Any]:
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """What differs between two machines, in words."""
     names = [*now, *(name for name in before if name not in now)]
-    return [
-        f"{name}: {before.get(name)} then, {now.get(name)} now"
-        for name in names
-        if before.get(name) != now.get(name)
-    ]
+    pairs = [(name, before.get(name, "unknown"), now.get(name, "unknown")) for name in names]
+    return [f"{name}: {then} then, {here} now" for name, then, here in pairs if then != here]
 
 
 def _cpu_model() -> str | None:

@@ -92,7 +92,7 @@ class Run:
         checkpoints = self.directory.checkpoints()
         for path in reversed(checkpoints):
             try:
-                bundle = read_bundle(path, "checkpoint")
+                bundle = _read_checkpoint(path)
                 position, lost = self._check_origin(bundle, force)
                 exact = self.trainer.restore(bundle, self._memory)
             except DamagedFileError as error:
@@ -234,3 +234,10 @@ class Run:
             "exact": not self.inexact,
             "inexact_because": self.inexact,
         }
+
+
+def _read_checkpoint(path: Path) -> Bundle:
+    try:
+        return read_bundle(path, "checkpoint")
+    except RunDirectoryError as error:  # something else is in its place
+        raise DamagedFileError(str(error)) from error
