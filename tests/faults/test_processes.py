@@ -132,7 +132,11 @@ def test_a_finished_run_says_so(flags: list[str], tmp_path: Path, capsys: Any) -
     command = [*flags, "run", "--steps", "35"]
     assert main(command) == 0
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "run").rglob("*")}
-    for argv in (["resume", "run"], [*command, "--resume", "auto"], ["resume", "run", "--steps", "9"]):
+    for argv in (
+        ["resume", "run"],
+        [*command, "--resume", "auto"],
+        ["resume", "run", "--steps", "9"],
+    ):
         capsys.readouterr()
         assert main(argv) == 0
         told = capsys.readouterr()
@@ -170,7 +174,9 @@ def test_another_machine_is_refused_unless_forced(
     capsys.readouterr()
     assert main(["resume", "run", "--steps", "60"]) == 2
     told = capsys.readouterr().err
-    assert "processor: Abacus 9 then" in told and f"torch: 1.0 then, {torch.__version__} now" in told
+    assert (
+        "processor: Abacus 9 then" in told and f"torch: 1.0 then, {torch.__version__} now" in told
+    )
     assert "mujoco: 0.5 then" in told and "--force" in told and "numpy" not in told
     assert (run / "metrics.jsonl").read_bytes() == before
 
