@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from resel.cli import main
-from resel.runs import read_bundle, read_metrics, write_bundle
+from resel.runs import RunDirectory, read_bundle, read_metrics, write_bundle
 
 COMMAND = str(Path(sys.executable).with_name("resel"))
 
@@ -58,6 +58,15 @@ def result(run: Path) -> dict[str, Any]:
     return dict(json.loads((run / "result.json").read_text()))
 
 
+def test_a_run_in_use(flags: list[str], tmp_path: Path, capsys: Any) -> None:
+    assert main([*flags, "run", "--steps", "40"]) == 0
+    with RunDirectory.open(tmp_path / "run"):
+        assert main(["resume", "run", "--steps", "50"]) == 75
+    assert "is in use by another process" in capsys.readouterr().err
+    assert main(["resume", "run", "--steps", "50"]) == 0
+
+
+@pytest.mark.slow
 def test_a_second_process_is_refused(flags: list[str], tmp_path: Path, capsys: Any) -> None:
     process = start(*flags, "run", "--steps", "1e6")
     try:
@@ -98,7 +107,6 @@ def test_a_signal_saves_and_a_resume_is_exact(
 
 @pytest.mark.slow
 def test_two_signals_end_it_at_once(flags: list[str], tmp_path: Path) -> None:
-    """While it waits for a disk that will not come back, too."""
     process = start(*flags, "run", "--steps", "1e6")
     wait_for_lines(process, tmp_path / "run", 4)
     process.send_signal(signal.SIGINT)
@@ -132,11 +140,8 @@ def test_a_finished_run_says_so(flags: list[str], tmp_path: Path, capsys: Any) -
     command = [*flags, "run", "--steps", "35"]
     assert main(command) == 0
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "run").rglob("*")}
-    for argv in (
-        ["resume", "run"],
-        [*command, "--resume", "auto"],
-        ["resume", "run", "--steps", "9"],
-    ):
+    resume = ["resume", "run"]
+    for argv in (resume, [*command, "--resume", "auto"], [*resume, "--steps", "9"]):
         capsys.readouterr()
         assert main(argv) == 0
         told = capsys.readouterr()

@@ -14,6 +14,7 @@ from resel.runs import (
     Bundle,
     MetricsLog,
     Patience,
+    RunDirectory,
     describe_machine,
     differences,
     numeric_machine,
@@ -26,7 +27,7 @@ from resel.training.progress import Callback, TrainProgress, describe_groups
 from resel.training.replay_log import ReplayLog
 from resel.training.restoring import damaged_if_wrong, whole
 from resel.training.saving import save_agent
-from resel.training.starting import Resume, changed_settings, check_memory, open_directory
+from resel.training.starting import Resume, changed_settings, check_memory, existing_directory
 from resel.training.trainer import Trainer
 
 Status = Literal["completed", "interrupted", "diverged", "failed"]
@@ -47,6 +48,10 @@ class Run:
         self._open = ExitStack()
         try:
             settings = config.training
+            # At once, so that a run in use is told before simulators are started.
+            held = existing_directory(config, path) if resume == "auto" else None
+            if held is not None:
+                self._open.callback(held.close)
             stages = [
                 Stage(make_env(config.task, max_episode_steps=settings.max_episode_steps))
                 for _ in range(settings.num_envs)
@@ -55,7 +60,7 @@ class Run:
                 make_env(config.task, evaluation=True, max_episode_steps=settings.max_episode_steps)
             )
             self.buffer_bytes = check_memory(settings, stages[0])
-            # Before the directory, so that what cannot start leaves nothing behind.
+            # Before a new directory, so that what cannot start leaves nothing behind.
             self.trainer = Trainer(config, stages, evaluation)
             self._open.callback(self.trainer.close)
             self._patience = Patience(
@@ -64,15 +69,15 @@ class Run:
             device = str(self.trainer.learner.device)
             self._machine = numeric_machine(device)
             self.inexact: list[str] = []
-            self.directory, continues = open_directory(config, path, resume)
+            self.directory = held or RunDirectory.create(path, config.to_json())
             self._open.callback(self.directory.close)
             self._memory = ReplayLog(self.directory.replay_path)
             # Nothing on the disk is touched before it is clear that the run can go on.
-            position = self._continue(force) if continues else None
+            position = self._continue(force) if held else None
             self.resumed_at = None if position is None else self.trainer.step
             log = MetricsLog(self.directory, wandb=wandb, patience=self._patience)
             self.log = self.trainer.log = self._open.enter_context(log)
-            if continues:
+            if held:
                 self._forget_after(position or 0)
         except BaseException:
             self._open.close()

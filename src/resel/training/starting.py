@@ -14,17 +14,17 @@ from resel.training.environment import Stage
 Resume = Literal["never", "auto"]
 
 
-def open_directory(config: Config, path: Path, resume: Resume) -> tuple[RunDirectory, bool]:
-    """The run directory, and whether it held a run to go on with."""
-    if resume == "auto" and (path / "config.json").exists():
-        directory = RunDirectory.open(path)
-        try:
-            _check_same(Config.from_json(directory.read_config()), config, path)
-        except BaseException:
-            directory.close()
-            raise
-        return directory, True
-    return RunDirectory.create(path, config.to_json()), False
+def existing_directory(config: Config, path: Path) -> RunDirectory | None:
+    """The run in `path`, ours to write from now on, if there is one with these settings."""
+    if not (path / "config.json").exists():
+        return None
+    directory = RunDirectory.open(path)
+    try:
+        _check_same(Config.from_json(directory.read_config()), config, path)
+    except BaseException:
+        directory.close()
+        raise
+    return directory
 
 
 _MAY_DIFFER = {
