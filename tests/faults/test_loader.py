@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import torch
 
+from resel import RESeL
 from resel.cli import main
 from resel.config import Config
 from resel.errors import DamagedFileError, ReselError
@@ -404,6 +405,19 @@ def test_a_huge_sparse_file_takes_no_memory(saved: tuple[Run, Path], copied: Pat
     (copied / NEWEST / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(DamagedFileError, match="more than the"):
         load(saved, copied)
+
+
+@pytest.mark.parametrize(
+    "change", [{"width": 10**6}, {"head_width": 10**6}, {"blocks": 10**9}, {"critics": 10**9}]
+)
+def test_an_agent_that_would_take_all_memory(copied: Path, change: dict[str, int]) -> None:
+    path = copied / "agents/last"
+    agent = json.loads((path / "agent.json").read_text())
+    agent["config"]["network"] |= change
+    (path / "agent.json").write_text(json.dumps(agent))
+    reseal(path)
+    with pytest.raises(DamagedFileError, match="much larger than its weights"):
+        RESeL.load(path)
 
 
 # Whatever comes
