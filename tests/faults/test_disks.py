@@ -49,11 +49,11 @@ def whole(flags: list[str], tmp_path: Path) -> Path:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 256 kB, where the system lets us make one."""
+    """A file system of 2 MB, where the system lets us make one."""
     path = tmp_path / "disk"
     path.mkdir()
     made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(path)], capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(path)], capture_output=True
     )
     if made.returncode:
         pytest.skip("mounting is not permitted here; the same is tested with a shim below")
@@ -75,7 +75,7 @@ def test_a_disk_that_fills_up(
     done = subprocess.run([*first, "--steps", "40"], capture_output=True, env=environment)
     assert done.returncode == 0, done.stderr
     room = shutil.disk_usage(small_disk).free
-    ballast.write_bytes(b"x" * max(0, room - 8192))
+    ballast.write_bytes(b"x" * max(0, room - 60_000))
     patient = ["--disk-wait", "0.5", "--disk-tries", "12"] if freed else []
     process = subprocess.Popen(
         [*first, *patient, "--resume", "auto"], stderr=subprocess.PIPE, env=environment, text=True

@@ -1,13 +1,7 @@
 """Disk: bundles (everything saved), the log of the buffer, run directories and metrics."""
 
-from resel.runs.bundle import (
-    Bundle,
-    check_tensors,
-    find_bundle,
-    read_bundle,
-    read_document,
-    write_bundle,
-)
+from resel.runs._tensors import check_tensors
+from resel.runs.bundle import Bundle, find_bundle, read_bundle, read_document, write_bundle
 from resel.runs.directory import RunDirectory, default_run_path
 from resel.runs.loggers import MetricsLog, read_metrics
 from resel.runs.machine import describe_machine, differences, numeric_machine

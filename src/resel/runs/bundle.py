@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 
 from resel.errors import BadInputError, DamagedFileError, RunDirectoryError
 from resel.runs._files import (
@@ -39,20 +37,10 @@ from resel.runs._manifest import (
     write_manifest,
 )
 from resel.runs._reading import check_regular, damaged, parse_json
+from resel.runs._tensors import pack_tensors, parse_tensors, tensors_to_bytes
 
 _LITTER = {".DS_Store"}  # a file manager puts it wherever somebody looks
 _READ_ATTEMPTS = 10
-_HEADER_BYTES = 1_000_000
-# What torch and safetensors raise at a header that is valid but absurd.
-_HOSTILE_HEADER = (
-    AssertionError,
-    KeyError,
-    MemoryError,
-    OverflowError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
 
 
 @dataclass(frozen=True)
@@ -77,7 +65,7 @@ def write_bundle(
     """
     target = Path(path).resolve()
     _check_names([f"{n}.safetensors" for n in tensors] + [f"{n}.json" for n in documents])
-    packed = {f"{name}.safetensors": _packed(name, group) for name, group in tensors.items()}
+    packed = {f"{name}.safetensors": pack_tensors(name, group) for name, group in tensors.items()}
     texts = {f"{name}.json": _as_json(name, value) for name, value in documents.items()}
     for occupied in (target, aside_of(target)):
         _refuse_foreign(occupied)
@@ -91,7 +79,8 @@ def write_bundle(
         temporary.mkdir()
         try:
             entries = {
-                file: write_file(temporary / file, [_as_bytes(packed[file])]) for file in packed
+                file: write_file(temporary / file, [tensors_to_bytes(packed[file])])
+                for file in packed
             }
             entries |= {file: write_file(temporary / file, [texts[file]]) for file in texts}
             write_manifest(temporary, kind, entries)
@@ -150,31 +139,6 @@ def find_bundle(path: str | os.PathLike[str]) -> Path | None:
     return None
 
 
-def check_tensors(
-    given: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], where: str
-) -> None:
-    """Refuse tensors whose names, shapes or dtypes are not those expected, or that hold NaN.
-
-    Call it before anything is replaced by `given`. `expected` may live on the meta device.
-    """
-    faults = [f"{name} is missing" for name in expected if name not in given]
-    faults += [f"{name} is unknown" for name in given if name not in expected]
-    for name in (name for name in expected if name in given):
-        has, wants = given[name], expected[name]
-        if has.shape != wants.shape:
-            faults.append(f"{name} has shape {tuple(has.shape)}, expected {tuple(wants.shape)}")
-        elif has.dtype != wants.dtype:
-            faults.append(f"{name} has dtype {has.dtype}, expected {wants.dtype}")
-        elif not bool(torch.isfinite(has).all()):
-            faults.append(f"{name} holds values that are not finite")
-    if faults:
-        more = f" (and {len(faults) - 3} more)" if len(faults) > 3 else ""
-        raise DamagedFileError(
-            f"The tensors of {where} do not fit: {'; '.join(faults[:3])}{more}. Load it with the "
-            "settings it was saved with, or use an earlier copy. Nothing was changed."
-        )
-
-
 def _check_names(files: Iterable[str]) -> None:
     for file in files:
         if not is_plain(file):
@@ -182,29 +146,6 @@ def _check_names(files: Iterable[str]) -> None:
                 f"{file!r} cannot be a file of a bundle: use letters, digits, '.', '_' and '-', "
                 f"and a name other than {MANIFEST}."
             )
-
-
-def _packed(name: str, group: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Contiguous CPU tensors, copied only if two of them lie in the same memory."""
-    if "__metadata__" in group:
-        raise BadInputError(f"{name!r} has a tensor named '__metadata__': rename it.")
-    result: dict[str, torch.Tensor] = {}
-    seen: set[int] = set()
-    for key, value in group.items():
-        tensor = value.detach().cpu().contiguous()
-        memory = tensor.untyped_storage().data_ptr()
-        if memory in seen:
-            tensor = tensor.clone()
-        seen.add(memory)
-        result[key] = tensor
-    return result
-
-
-def _as_bytes(group: dict[str, torch.Tensor]) -> bytes:
-    data = save(group)
-    if int.from_bytes(data[:8], "little") > _HEADER_BYTES:
-        raise BadInputError(f"{len(group)} tensors are too many for one file of a bundle.")
-    return data
 
 
 def _as_json(name: str, value: Any) -> bytes:
@@ -287,7 +228,7 @@ def _read(folder: Path, kind: BundleKind) -> Bundle:
         if suffix == "json":
             documents[name] = parse_json(folder / file, data)
         else:
-            tensors[name] = _parse_tensors(folder / file, data)
+            tensors[name] = parse_tensors(folder / file, data)
     return Bundle(tensors=tensors, documents=documents)
 
 
@@ -300,15 +241,3 @@ def _checked_manifest(folder: Path, kind: BundleKind) -> dict[str, Any]:
         )
     files: dict[str, Any] = manifest["files"]
     return files
-
-
-def _parse_tensors(path: Path, data: bytes) -> dict[str, torch.Tensor]:
-    header = int.from_bytes(data[:8], "little")
-    if header > _HEADER_BYTES:
-        raise damaged(
-            path, f"has a header of {header} bytes, more than the {_HEADER_BYTES} allowed"
-        )
-    try:
-        return load(data)
-    except (SafetensorError, *_HOSTILE_HEADER) as error:
-        raise damaged(path, f"is not a valid safetensors file ({error})") from error
