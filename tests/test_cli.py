@@ -369,8 +369,8 @@ def test_help_of_every_verb(verb: str, capsys: Any) -> None:
     assert left.value.code == 0
     text = capsys.readouterr().out
     assert text.startswith(f"usage: resel {verb} ")
-    positional = {"train": "TASK", "eval": "RUN", "watch": "RUN", "plot": "RUN", "tasks": ""}[verb]
-    assert positional in text.splitlines()[0]
+    positional = {"train": "TASK", "tasks": ""}
+    assert positional.get(verb, "RUN") in text.splitlines()[0]
     # tyro does not wrap the line of the usage
     assert max(map(len, text.splitlines()[1:])) <= 80
 
