@@ -148,6 +148,9 @@ def everything() -> Callable[[Trainer], dict[str, Any]]:
             for group, part in tensors.items()
             for name, tensor in part.items()
         }
+        found["episodes"] = [
+            [block.tobytes() for block in trainer.buffer.blocks(piece)] for piece in trainer.buffer
+        ]
         documents = json.loads(json.dumps(documents))
         del documents["clock"]
         return found | documents

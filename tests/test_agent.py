@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from resel.errors import (
     DivergedError,
     ReselError,
     RunDirectoryError,
+    StorageError,
     UnknownTaskError,
     UnsupportedSpaceError,
 )
@@ -156,9 +158,10 @@ def test_evaluating_between_two_calls_of_learn(tiny: dict[str, Any], toy: Any) -
     first = agent.evaluate(3)
     assert agent.evaluate(3) == first != agent.evaluate(3, seed=99)
     agent.learn(17)
-    arrays, index = agent._trainer.buffer.state()
-    assert index["length"] == [5] * 9  # 30 and 15 steps: 3 and 2 were of unfinished episodes
-    assert arrays["observations"][:, 1].tolist() == [0, 1, 2, 3, 4, 5] * 9
+    buffer = agent._trainer.buffer
+    # 30 and 15 steps: 3 and 2 were of unfinished episodes
+    assert [piece.length for piece in buffer] == [5] * 9
+    assert all(buffer.blocks(piece)[0][:, 1].tolist() == [0, 1, 2, 3, 4, 5] for piece in buffer)
     with pytest.raises(ConfigError, match=r"evaluate\(0\)"):
         agent.evaluate(0)
 
@@ -166,9 +169,9 @@ def test_evaluating_between_two_calls_of_learn(tiny: dict[str, Any], toy: Any) -
 def test_episodes_can_be_cut(tiny: dict[str, Any], toy: Any) -> None:
     for env in (BOX, toy(), toy):
         agent = RESeL(env, **tiny, max_episode_steps=3).learn(30)
-        _, index = agent._trainer.buffer.state()
-        assert index["length"] == [3] * 10
-        assert not any(index["terminated"])
+        pieces = list(agent._trainer.buffer)
+        assert [piece.length for piece in pieces] == [3] * 10
+        assert not any(piece.terminated for piece in pieces)
 
 
 @pytest.mark.parametrize("env", [3, None, lambda: "Pendulum-v1", lambda: None])
@@ -606,8 +609,8 @@ def test_a_failed_save_leaves_the_old_agent(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("resel.runs.bundle.save_file", full)
-        with pytest.raises(RunDirectoryError, match="No space left"):
+        patch.setattr(os, "write", full)
+        with pytest.raises(StorageError, match="No space left"):
             agent.save(tmp_path / "agent")
     kept = weights(RESeL.load(tmp_path / "agent"))
     assert all(torch.equal(kept[name], before[name]) for name in before)

@@ -24,9 +24,10 @@ from resel.cli import main
 from resel.config import Config
 from resel.runs import read_bundle, read_metrics
 from resel.tasks import task_settings
+from resel.training import ProgressLine, TrainProgress
 
 COMMAND = str(Path(sys.executable).with_name("resel"))
-VERBS = ("train", "eval", "watch", "plot", "tasks", "bench")
+VERBS = ("train", "resume", "eval", "watch", "plot", "tasks", "bench")
 SMALL = ["--steps", "6e1", "--eval-every", "20", "--checkpoint-every", "2_0", "--threads", "1"]
 
 
@@ -253,7 +254,7 @@ def test_values_that_cannot_work(flags: list[str], told: str, capsys: Any, tmp_p
         (["plot"], "at least one run"),
         (["plot", "nowhere", "--out", "a.txt"], ".png, .svg or .pdf"),
         (["tasks", "--show", "TMaze"], "Did you mean TMaze-v0"),
-        (["tran"], "use one of train, eval, watch, plot, tasks, bench"),
+        (["tran"], "use one of train, resume, eval, watch, plot, tasks, bench"),
     ],
 )
 def test_mistakes(argv: list[str], told: str, capsys: Any, tmp_path: Path) -> None:
@@ -412,6 +413,29 @@ def _wait_for_step(process: subprocess.Popen[str], run: Path, step: int) -> None
     pytest.fail(f"never came to step {step}: {process.communicate(timeout=10)}")
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_and_tells_how_to_go_on(
+    tiny_flags: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Any, number: int, code: int
+) -> None:
+    class Signalling(ProgressLine):
+        def __call__(self, progress: TrainProgress) -> None:
+            super().__call__(progress)
+            if progress.step == 43:
+                signal.raise_signal(number)
+
+    flags = ["train", "TMaze-v0", *tiny_flags, "--steps", "60", "--threads", "1", "--run-dir"]
+    with monkeypatch.context() as patch:
+        patch.setattr("resel.cli.ProgressLine", Signalling)
+        assert main([*flags, "a run"]) == code
+    out = capsys.readouterr().out
+    assert "Interrupted: 43 steps" in out
+    assert out.endswith("Stopped at step 43. Go on with: resel resume 'a run'\n")
+    assert main(["resume", "a run"]) == 0
+    assert main([*flags, "whole"]) == 0
+    assert same_run(Path("a run"), Path("whole"))
+
+
+@pytest.mark.slow
 def test_signals_stop_the_run_and_it_goes_on(tiny_flags: list[str], tmp_path: Path) -> None:
     run = tmp_path / "a run"  # with a space, as people have
     flags = [*tiny_flags, "--eval-every", "1000", "--threads", "1", "--run-dir", str(run)]
@@ -424,7 +448,7 @@ def test_signals_stop_the_run_and_it_goes_on(tiny_flags: list[str], tmp_path: Pa
     assert "Traceback" not in err and "Interrupted:" in out
     first = read(run / "result.json")
     assert first["status"] == "interrupted" and first["steps"] >= 40
-    found = re.search(r"Go on with: (resel train .*)", out)
+    found = re.search(r"Go on with: (resel resume .*)", out)
     assert found
 
     process = _start(*shlex.split(found[1])[1:])  # as printed

@@ -8,6 +8,7 @@ import os
 import shlex
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,17 +35,20 @@ from resel.config import (
 )
 from resel.errors import ConfigError, EnvironmentFault, ReselError
 from resel.networks import kernels_are_compiled
-from resel.runs import default_run_path
+from resel.runs import default_run_path, format_bytes
 from resel.runs.curves import draw, read_curve, write_csv
 from resel.tasks import all_tasks, get_task, make_env, task_settings
 from resel.training import (
     ProgressLine,
+    Resume,
     Run,
     Stage,
     describe_groups,
     evaluate,
     evaluation_seeds,
+    finished_result,
     make_task,
+    saved_config,
 )
 from resel.training.video import check_film_path, film
 
@@ -76,10 +80,26 @@ class TrainArguments:
     size: Annotated[SizeName | None, tyro.conf.arg(help=f"Network size ({_SIZE_TEXT}).")] = None
     run_dir: Path | None = None
     """Where the run is written; a new folder under runs/ if not given."""
-    resume: Literal["never", "auto"] = "never"
+    resume: Resume = "never"
     """auto starts the run in --run-dir, or goes on with the one that is there."""
     wandb: bool = False
     """Also log to Weights & Biases (extra `wandb`)."""
+    force: bool = False
+    """Go on even where the machine differs from before, so that the run is not exact."""
+
+
+@dataclass(frozen=True)
+class ResumeArguments:
+    """Go on with a run, with its own settings."""
+
+    run: _RunPath
+    """A run directory."""
+    steps: Count | None = None
+    """Environment steps in all, to make the run longer (or shorter)."""
+    wandb: bool = False
+    """Also log to Weights & Biases (extra `wandb`)."""
+    force: bool = False
+    """Go on even where the machine differs from before, so that the run is not exact."""
 
 
 @dataclass(frozen=True)
@@ -141,13 +161,31 @@ class TasksArguments:
 def train(argv: Sequence[str]) -> int:
     arguments = _train_arguments(argv)
     config = Config(arguments.task, arguments.network, arguments.algorithm, arguments.training)
-    threads = prepare_process(config.training.threads, config.network.width)
     if arguments.resume == "auto" and arguments.run_dir is None:
         raise ConfigError("--resume auto needs --run-dir: it goes on with the run in that folder.")
     path = arguments.run_dir or default_run_path(
         config.task, config.network.encoder, config.training.seed
     )
-    run = Run(config, path, arguments.resume, arguments.wandb)
+    return _train(config, path, arguments.resume, arguments.wandb, arguments.force)
+
+
+def resume(argv: Sequence[str]) -> int:
+    # Not _PLAIN: that would not let --steps be left out.
+    arguments = tyro.cli(
+        ResumeArguments, args=argv, prog="resel resume", config=(tyro.conf.FlagCreatePairsOff,)
+    )
+    config = saved_config(arguments.run)
+    if arguments.steps is not None:
+        config = config.replace(steps=arguments.steps)
+    return _train(config, arguments.run, "auto", arguments.wandb, arguments.force)
+
+
+def _train(config: Config, path: Path, how: Resume, wandb: bool, force: bool) -> int:
+    if how == "auto" and (result := finished_result(config, path)) is not None:
+        _out.print(f"{path} is finished. {_summary(result)}", soft_wrap=True)
+        return 0
+    threads = prepare_process(config.training.threads, config.network.width)
+    run = Run(config, path, how, wandb, force)
     try:
         _introduce(run, threads)
         start = run.trainer.step
@@ -155,7 +193,7 @@ def train(argv: Sequence[str]) -> int:
             result = run.train([line])
     except EnvironmentFault:
         _out.print(f"What the environment raised is in {path / 'metrics.jsonl'}.", soft_wrap=True)
-        _tell_how_to_go_on(argv, path, run.trainer.step)
+        _tell_how_to_go_on(path, run.trainer.step)
         raise
     finally:
         run.close()
@@ -163,7 +201,7 @@ def train(argv: Sequence[str]) -> int:
     _out.print(f"Run directory: {path}", soft_wrap=True)
     if result["status"] != "interrupted":
         return 0
-    _tell_how_to_go_on(argv, path, result["steps"])
+    _tell_how_to_go_on(path, result["steps"])
     return _INTERRUPTED[caught[0]] if caught else 1
 
 
@@ -272,6 +310,7 @@ def bench(argv: Sequence[str]) -> int:
 
 _VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "train": (train, "train an agent on a task of ours or any Gymnasium environment"),
+    "resume": (resume, "go on with a run that was stopped"),
     "eval": (evaluate_run, "measure a trained agent"),
     "watch": (watch, "write a film of a trained agent"),
     "plot": (plot, "draw learning curves"),
@@ -351,12 +390,14 @@ def _introduce(run: Run, threads: int) -> None:
             f"{group['learning_rate']:g}",
         )
     _out.print(table)
+    _out.print(f"Replay buffer: up to {format_bytes(run.buffer_bytes)} of memory.")
     if learner.device.type == "cpu" and run.config.network.width >= SIZES["paper"]["width"]:
         _out.print("This is the paper's network, made for a GPU; --size tiny suits small tasks.")
     if learner.device.type == "cpu" and not kernels_are_compiled():
         _out.print("Compiling kernels for this machine: about a minute, once.")
     if run.resumed_at is not None:
-        _out.print(f"Going on from step {run.resumed_at:,}.")
+        inexact = " This run is not exact: see result.json." if run.inexact else ""
+        _out.print(f"Going on from step {run.resumed_at:,}.{inexact}")
 
 
 def _summary(result: dict[str, Any]) -> str:
@@ -386,23 +427,9 @@ def _stopping(run: Run) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _tell_how_to_go_on(argv: Sequence[str], path: Path, step: int) -> None:
-    _out.print(
-        f"Stopped at step {step:,}. Go on with: resel train "
-        + shlex.join([*_without_run_dir(argv), "--run-dir", str(path), "--resume", "auto"]),
-        soft_wrap=True,
-    )
-
-
-def _without_run_dir(argv: Sequence[str]) -> list[str]:
-    kept: list[str] = []
-    skip = False
-    for word in argv:
-        if skip or word in ("--run-dir", "--resume"):
-            skip = not skip
-        elif not word.startswith(("--run-dir=", "--resume=")):
-            kept.append(word)
-    return kept
+def _tell_how_to_go_on(path: Path, step: int) -> None:
+    again = shlex.join(["resel", "resume", str(path)])
+    _out.print(f"Stopped at step {step:,}. Go on with: {again}", soft_wrap=True)
 
 
 @dataclass(frozen=True)
@@ -458,11 +485,18 @@ def _plain_warnings() -> Iterator[None]:
     def show(message: Any, category: Any, *rest: Any, **more: Any) -> None:
         _err.print(f"[yellow]Warning:[/yellow] {_escape(str(message))}", soft_wrap=True)
 
+    def show_fault(fault: threading.ExceptHookArgs) -> None:
+        if issubclass(fault.exc_type, OSError):  # TensorBoard's writer at a full disk
+            show(f"A writer in the background stopped: {fault.exc_value}", None)
+        else:
+            hook(fault)
+
     before, warnings.showwarning = warnings.showwarning, show
+    hook, threading.excepthook = threading.excepthook, show_fault
     try:
         yield
     finally:
-        warnings.showwarning = before
+        warnings.showwarning, threading.excepthook = before, hook
 
 
 def _escape(text: str) -> str:

@@ -194,6 +194,10 @@ class TrainingConfig:
     """auto, cpu or cuda (cuda:1 and so on)."""
     threads: Count = 0
     """CPU threads of the command; 0 takes one below the paper's width, all cores from there on."""
+    disk_tries: Count = 6
+    """Tries of a write that the disk refuses, as when it is full, before the run gives up."""
+    disk_wait: float = 5.0
+    """Seconds before the second of these tries; each further pause is twice as long."""
 
     def __post_init__(self) -> None:
         _at_least(
@@ -205,6 +209,7 @@ class TrainingConfig:
             "max_episode_steps",
             "eval_episodes",
             "log_every",
+            "disk_tries",
         )
         _at_least(
             self,
@@ -217,6 +222,7 @@ class TrainingConfig:
             "threads",
         )
         _positive(self, "env_timeout")
+        _between(self, 0.0, 3600.0, "disk_wait")
         if self.max_episode_steps is not None and self.max_episode_steps > self.buffer_steps:
             raise ConfigError(
                 f"max_episode_steps={self.max_episode_steps} does not fit into "

@@ -41,6 +41,18 @@ class RunDirectoryError(ReselError, OSError):
     """A run directory cannot be used as asked."""
 
 
+class RunInUseError(ReselError, OSError):
+    """Another process is writing to the run directory."""
+
+    exit_code = 75
+
+
+class StorageError(ReselError, OSError):
+    """The disk did not take what was written: it is full, read-only or failing."""
+
+    exit_code = 4
+
+
 class DamagedFileError(ReselError, ValueError):
     """A saved agent or checkpoint is incomplete, altered or of another configuration."""
 

@@ -46,6 +46,8 @@ def numpy_state(generator: np.random.Generator) -> dict[str, Any]:
 def restore_numpy(generator: np.random.Generator, state: Mapping[str, Any]) -> None:
     """Put a stream back where `numpy_state` found it."""
     try:
+        for name in numpy_state(generator):
+            state[name]  # numpy itself is not clear about what is missing
         generator.bit_generator.state = dict(state)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise DamagedFileError(f"A saved random stream cannot be restored: {error}.") from error

@@ -216,18 +216,18 @@ def test_a_file_where_the_folder_should_be(capsys: Any, tmp_path: Path) -> None:
 
 
 def test_no_room_for_the_buffer(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resel.benchmarks.buffer.available_bytes", lambda: 1_000_000_000)
+    monkeypatch.setattr("resel.benchmarks.buffer.available_memory", lambda: 1_000_000_000)
     assert main(["bench", "buffer", "--json"]) == 2
     said = capsys.readouterr()
     assert "needs 1.8 GB" in said.err and "1.0 GB free; try --steps 500000." in said.err
     assert said.out == ""
-    monkeypatch.setattr("resel.benchmarks.buffer.available_bytes", lambda: 1_000_000)
+    monkeypatch.setattr("resel.benchmarks.buffer.available_memory", lambda: 1_000_000)
     assert main(["bench", "buffer"]) == 2
     assert "free some memory first" in capsys.readouterr().err
 
 
 def test_no_room_for_a_long_trajectory(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resel.benchmarks.scaling.available_bytes", lambda: 1000)
+    monkeypatch.setattr("resel.benchmarks.scaling.available_memory", lambda: 1000)
     assert main(["bench", "scaling", *PARTS["scaling"]]) == 2
     assert "use --quick or a smaller --size" in capsys.readouterr().err
 

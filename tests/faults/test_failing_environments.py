@@ -18,7 +18,13 @@ from gymnasium.wrappers import TimeLimit
 from resel import RESeL
 from resel.algorithm import Learner
 from resel.config import Config
-from resel.errors import BadInputError, ConfigError, EnvironmentFault, UnsupportedSpaceError
+from resel.errors import (
+    BadInputError,
+    ConfigError,
+    EnvironmentFault,
+    StorageError,
+    UnsupportedSpaceError,
+)
 from resel.networks import Dimensions
 from resel.replay import ReplayBuffer, Trajectory, pack
 from resel.runs import MetricsLog, read_metrics
@@ -225,6 +231,66 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     return [ln for ln in read_metrics(path / "metrics.jsonl") if ln["kind"] in ("eval", "train")]
 
 
+@pytest.fixture
+def stopped(tiny: dict[str, Any], tmp_path: Path, monkeypatch: Any) -> tuple[Config, Path]:
+    """A run in mid-episode, whose environment fails when that is played again."""
+    from failing_worlds import World
+
+    config = Config.build("World-v0", tiny, {"steps": 13})
+    run = Run(config, tmp_path / "run")
+    run.train()
+    run.close()
+    calls = iter([partial(World, "step", at=2), World, World])
+    monkeypatch.setattr("resel.training.stages.make_env", lambda *_, **__: next(calls)())
+    return config.replace(steps=40), tmp_path / "run"
+
+
+def test_a_fault_while_resuming_changes_nothing(stopped: tuple[Config, Path]) -> None:
+    before = _files(stopped[1])
+    with pytest.raises(EnvironmentFault, match="ZeroDivisionError at step 2"):
+        Run(*stopped, "auto")
+    assert _files(stopped[1]) == before
+
+
+def test_made_anew_while_resuming(stopped: tuple[Config, Path]) -> None:
+    config, path = stopped
+    with (
+        pytest.warns(UserWarning, match="made anew"),
+        pytest.warns(UserWarning, match="did not repeat"),
+    ):
+        run = Run(config.replace(env_restarts=1), path, "auto")
+    result = run.train()
+    run.close()
+    assert result["env_restarts"] == 1 and result["exact"] is False
+    lines = read_metrics(path / "metrics.jsonl")
+    (event,) = [ln for ln in lines if ln["kind"] == "event"]
+    assert event["step"] == 13 and event["event"] == "environment restarted"
+    assert "failing_worlds.py" in event["traceback"]
+
+
+def test_a_fault_that_the_disk_has_no_room_for(
+    tiny: dict[str, Any], tmp_path: Path, monkeypatch: Any
+) -> None:
+    from failing_worlds import World
+
+    def full(*_: Any) -> None:
+        raise StorageError("No space left.")
+
+    calls = iter([partial(World, "step"), World])
+    monkeypatch.setattr("resel.training.stages.make_env", lambda *_, **__: next(calls)())
+    monkeypatch.setattr("resel.training.run.write_bundle", full)
+    run = Run(Config.build("World-v0", tiny, {"disk_tries": 1}), tmp_path / "run")
+    with pytest.raises(StorageError):
+        run.train()
+    run.close()
+    result = json.loads((tmp_path / "run/result.json").read_text())
+    assert result["status"] == "failed" and "ZeroDivisionError" in result["fault"]
+
+
+def _files(path: Path) -> dict[Path, bytes]:
+    return {p: p.read_bytes() for p in path.rglob("*") if p.is_file()}
+
+
 def test_other_spaces_on_resuming(tiny: dict[str, Any], tmp_path: Path, monkeypatch: Any) -> None:
     from failing_worlds import World
 
@@ -232,12 +298,11 @@ def test_other_spaces_on_resuming(tiny: dict[str, Any], tmp_path: Path, monkeypa
     run = Run(config, tmp_path / "run")
     run.train()
     run.close()
-    before = {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()}
+    before = _files(tmp_path / "run")
     monkeypatch.setattr(World, "action_space", spaces.Box(-3, 3, (1,)))  # fits, but means another
     with pytest.raises(UnsupportedSpaceError, match=r"trained on spaces .*-1\.0.* now has .*-3\.0"):
         Run(config.replace(steps=40), tmp_path / "run", "auto")
-    after = {p: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()}
-    assert before == after
+    assert _files(tmp_path / "run") == before
 
 
 def test_environments_that_are_not_alike(make: Any) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -222,11 +223,10 @@ def test_a_restored_buffer_goes_on_as_the_old_one(
     new.add(episode(min(3, capacity), 99))
     for number, length in enumerate(lengths):
         old.add(episode(min(length, capacity), number, number % 2 == 0))
-    arrays, index = old.state()
-    assert sum(a.nbytes for a in arrays.values()) == 4 * (OBSERVATION + ACTION + 1) * (
-        old.steps + len(old)
-    )
-    new.restore({k: a.copy() for k, a in arrays.items()}, json.loads(json.dumps(index)))
+    data = [block.copy() for piece in old for block in old.blocks(piece)]
+    sizes = old.bytes_of(np.array([piece.length for piece in old], np.int64))
+    assert sum(block.nbytes for block in data) == sizes.sum()
+    new.restore(new.read_index(old.state()), reading(data))
     for number, length in enumerate(more, start=len(lengths)):
         for buffer in (old, new):
             buffer.add(episode(min(length, capacity), number))
@@ -240,14 +240,47 @@ def test_a_restored_buffer_goes_on_as_the_old_one(
         assert old.sample(20, rngs[0]) == new.sample(20, rngs[1])
 
 
-def test_damaged_states_are_refused() -> None:
-    arrays, index = filled([5, 7, 3]).state()
-    short = {**arrays, "rewards": arrays["rewards"][:-1]}
-    with pytest.raises(DamagedFileError, match="rewards of shape"):
-        ReplayBuffer(1000, OBSERVATION, ACTION).restore(short, index)
-    with pytest.raises(DamagedFileError, match="observations of shape"):
-        ReplayBuffer(1000, OBSERVATION + 1, ACTION).restore(arrays, index)
+def reading(blocks: list[np.ndarray]) -> Callable[[np.ndarray], None]:
+    left = iter(blocks)
+
+    def read(target: np.ndarray) -> None:
+        target[...] = next(left)
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"begin": [-1, 6, 14]}, "does not fit"),
+        ({"begin": [0, 5, 14]}, "does not fit"),  # one begins before the end of another
+        ({"begin": [0, 6, 1028]}, "does not fit"),
+        ({"begin": [0, 6, 2**62]}, "does not fit"),
+        ({"length": [5, 0, 3]}, "does not fit"),
+        ({"length": [5, 2**62, 3]}, "does not fit"),
+        ({"length": [5, 7]}, "wrong form"),
+        ({"length": [[5, 7, 3]]}, "wrong form"),
+        ({"length": [5.0, 7.0, 3.0]}, "wrong form"),
+        ({"terminated": [1, 0, 1]}, "wrong form"),
+    ],
+)
+def test_an_index_that_cannot_be_is_refused(change: dict[str, Any], message: str) -> None:
+    index = filled([5, 7, 3]).state() | {name: np.array(v) for name, v in change.items()}
+    with pytest.raises(DamagedFileError, match=message):
+        ReplayBuffer(1000, OBSERVATION, ACTION).read_index(index)
+
+
+def test_an_index_of_a_larger_buffer_is_refused() -> None:
     with pytest.raises(DamagedFileError, match="does not fit buffer_steps"):
-        ReplayBuffer(15, OBSERVATION, ACTION).restore(arrays, index)
-    with pytest.raises(DamagedFileError, match="does not fit buffer_steps"):
-        ReplayBuffer(1000, OBSERVATION, ACTION).restore(arrays, {**index, "begin": [-1, 6, 14]})
+        ReplayBuffer(14, OBSERVATION, ACTION).read_index(filled([5, 7, 3]).state())
+
+
+def test_a_restore_that_fails_leaves_an_empty_buffer() -> None:
+    old, new = filled([5, 7, 3]), filled([4])
+    data = [block.copy() for piece in old for block in old.blocks(piece)]
+    data[4][2] = np.nan
+    with pytest.raises(DamagedFileError, match="NaN"):
+        new.restore(new.read_index(old.state()), reading(data))
+    assert len(new) == new.steps == 0
+    new.add(episode(3, 1))
+    assert_holds(new, [episode(3, 1)])

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resel.errors import BadInputError, DamagedFileError, RunDirectoryError
+from resel.errors import BadInputError, DamagedFileError, RunDirectoryError, StorageError
 from resel.runs import check_tensors, find_bundle, read_bundle, write_bundle
 
 DTYPES = [
@@ -176,6 +176,12 @@ def test_links_are_not_followed(saved: Path, file: str) -> None:
     assert_damaged(saved, file, "regular file")
 
 
+def test_hard_links_are_not_read(saved: Path) -> None:
+    """Whoever has the other name could change the file at any time."""
+    os.link(saved / "policy.safetensors", saved.parent / "elsewhere")
+    assert_damaged(saved, "policy.safetensors", "hard link")
+
+
 def test_folders_and_pipes_are_not_read(saved: Path) -> None:
     (saved / "policy.safetensors").unlink()
     os.mkfifo(saved / "policy.safetensors")
@@ -195,7 +201,8 @@ def test_names_that_lead_elsewhere(saved: Path, name: str) -> None:
     ("changes", "word"),
     [
         ({"format": "other"}, "resel-bundle"),
-        ({"version": 2}, "Update resel"),
+        ({"version": 3}, "Update resel"),
+        ({"version": 1}, "older resel"),
         ({"version": 0}, "version"),
         ({"version": True}, "version"),
         ({"version": "1"}, "version"),
@@ -206,7 +213,8 @@ def test_names_that_lead_elsewhere(saved: Path, name: str) -> None:
         ({"files": {"config.json": {"size": 1}}}, "config.json"),
         ({"files": {"config.json": {"size": "1", "sha256": ""}}}, "config.json"),
         ({"files": {"config.json": {"size": 1, "sha256": 3}}}, "config.json"),
-        ({"files": {"config.json": {"size": -1, "sha256": ""}}}, "config.json"),
+        ({"files": {"config.json": {"size": -1, "sha256": "0" * 64}}}, "config.json"),
+        ({"files": {"config.json": {"size": 1, "sha256": "Z" * 64}}}, "config.json"),
     ],
 )
 def test_manifest_fields(saved: Path, changes: dict[str, Any], word: str) -> None:
@@ -314,7 +322,7 @@ def test_a_failed_save_leaves_no_litter(saved: Path, monkeypatch: pytest.MonkeyP
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full_disk)
-    with pytest.raises(RunDirectoryError, match="No space left"):
+    with pytest.raises(StorageError, match="No space left"):
         write_bundle(saved, "agent", {}, {"n": 1})
     assert list(saved.parent.iterdir()) == [saved]
     assert read_bundle(saved, "agent").documents == DOCUMENTS
@@ -361,16 +369,16 @@ def test_a_reader_sees_one_bundle_while_it_is_replaced(
     """Old files checked and new ones loaded must not be mixed."""
     import resel.runs.bundle as module
 
-    load = module._load_document
+    parse = module.parse_json
     calls: list[Path] = []
 
-    def load_late(path: Path) -> Any:
+    def parse_late(path: Path, data: bytes) -> Any:
         calls.append(path)
-        if len(calls) == 2:  # the first document is the old one already
+        if len(calls) == 1:  # the first document is the old one already
             write_bundle(saved, "agent", TENSORS, dict.fromkeys(DOCUMENTS, "new"))
-        return load(path)
+        return parse(path, data)
 
-    monkeypatch.setattr(module, "_load_document", load_late)
+    monkeypatch.setattr(module, "parse_json", parse_late)
     assert set(map(str, read_bundle(saved, "agent").documents.values())) == {"new"}
 
 
@@ -379,15 +387,15 @@ def test_a_reader_survives_removal_of_the_old_bundle(
 ) -> None:
     import resel.runs.bundle as module
 
-    check = module.check_file
+    read = module.read_checked
     done: list[bool] = []
 
-    def check_late(path: Path, size: int, digest: str) -> None:
+    def read_late(path: Path, size: int, digest: str) -> bytes:
         if not done:
             done.append(True)
             shutil.rmtree(saved)
             write_bundle(saved, "agent", {}, {"n": 1})
-        check(path, size, digest)
+        return read(path, size, digest)
 
-    monkeypatch.setattr(module, "check_file", check_late)
+    monkeypatch.setattr(module, "read_checked", read_late)
     assert read_bundle(saved, "agent").documents == {"n": 1}

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from resel.errors import BadInputError, DamagedFileError, RunDirectoryError
+from resel.errors import (
+    BadInputError,
+    DamagedFileError,
+    RunDirectoryError,
+    RunInUseError,
+    StorageError,
+)
 from resel.runs import RunDirectory, default_run_path, describe_machine, write_bundle
 
 CONFIG = {"task": "Pendulum-V-v0", "training": {"seed": 3}}
@@ -94,7 +101,7 @@ def test_interrupted_write_keeps_the_old_file(
     with RunDirectory.create(tmp_path / "run", CONFIG) as run:
         run.write_result({"n": 1})
         monkeypatch.setattr(os, "fsync", full_disk)
-        with pytest.raises(RunDirectoryError, match="No space left"):
+        with pytest.raises(StorageError, match="No space left"):
             run.write_result({"n": 2})
         assert run.read_result() == {"n": 1}
         assert sorted(e.name for e in run.path.iterdir()) == [".lock", "config.json", "result.json"]
@@ -112,15 +119,33 @@ def test_checkpoints(tmp_path: Path) -> None:
         assert run.checkpoint_path(12_000).name == "step-000012000"
         steps = [12_000, 500, 1_500_000_000, 999_999_999]
         fill(run, *steps)
-        for other in ("notes", "step-abc", "step-000000009"):  # no bundle inside
+        for other in ("notes", "step-abc"):
             (run.path / "checkpoints" / other).mkdir()
         assert run.checkpoints() == [run.checkpoint_path(step) for step in sorted(steps)]
         run.prune_checkpoints(keep=2)
         assert run.checkpoints() == [run.checkpoint_path(s) for s in (999_999_999, 1_500_000_000)]
-        run.drop_checkpoints_after(999_999_999)
+        run.set_aside_after(999_999_999)
         assert run.checkpoints() == [run.checkpoint_path(999_999_999)]
         left = {entry.name for entry in (run.path / "checkpoints").iterdir()}
-        assert left == {"notes", "step-abc", "step-000000009", "step-999999999"}
+        assert left == {"notes", "step-abc", "unreadable-step-1500000000", "step-999999999"}
+
+
+def test_what_is_no_checkpoint_makes_way_for_one(tmp_path: Path) -> None:
+    """It is renamed, never deleted: somebody may still want to look at it."""
+    with RunDirectory.create(tmp_path / "run", CONFIG) as run:
+        path = run.checkpoint_path(7)
+        for content in ("half", "other half"):
+            shutil.rmtree(path, ignore_errors=True)
+            path.mkdir(parents=True)
+            (path / "loop.json").write_text(content)
+            assert run.checkpoints() == [path]  # it counts: nobody passes over it in silence
+            run.make_way(7)
+            fill(run, 7)
+        run.make_way(7)  # what is there now is one
+        run.make_way(8)
+        assert run.checkpoints() == [path]
+        kept = sorted(run.path.glob("checkpoints/unreadable-*/loop.json"))
+        assert [file.read_text() for file in kept] == ["half", "other half"]
 
 
 def test_default_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,9 +168,8 @@ def test_describe_machine() -> None:
     assert machine["threads"] == 2
     assert machine["cores"] == os.cpu_count()
     assert machine["python"] == ".".join(map(str, sys.version_info[:3]))
-    assert {"resel", "torch", "numpy", "numba", "gymnasium", "safetensors"} == set(
-        machine["versions"]
-    )
+    known = {"resel", "torch", "numpy", "numba", "llvmlite", "gymnasium", "safetensors"}
+    assert known < set(machine["versions"]) and "mujoco" in machine["versions"]
     import torch
 
     assert machine["versions"]["torch"] == torch.__version__
@@ -169,7 +193,7 @@ def test_lock_against_another_process(tmp_path: Path) -> None:
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
-        with pytest.raises(RunDirectoryError, match=rf"in use .*\(pid {process.pid}\)"):
+        with pytest.raises(RunInUseError, match=rf"in use .*\(pid {process.pid}\)"):
             RunDirectory.open(path)
         assert RunDirectory.open(path, read_only=True).read_config() == CONFIG
         process.send_signal(signal.SIGKILL)
@@ -185,7 +209,7 @@ def test_lock_against_another_process(tmp_path: Path) -> None:
 
 def test_lock_within_one_process(tmp_path: Path) -> None:
     run = RunDirectory.create(tmp_path / "run", CONFIG)
-    with pytest.raises(RunDirectoryError, match=f"pid {os.getpid()}"):
+    with pytest.raises(RunInUseError, match=f"pid {os.getpid()}"):
         RunDirectory.open(run.path)
     run.close()
     run.close()

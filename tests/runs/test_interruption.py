@@ -17,7 +17,6 @@ import torch
 
 from resel.runs import RunDirectory, read_bundle, write_bundle
 from resel.runs import _files as files
-from resel.runs import bundle as bundles
 
 
 class Killed(BaseException):
@@ -43,12 +42,10 @@ def killed_before(step: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[s
     with monkeypatch.context() as patch:
         for module, name in [
             (os, "rename"),
+            (os, "write"),
             (os, "fsync"),
             (shutil, "rmtree"),
-            (bundles, "save_file"),
             (Path, "mkdir"),
-            (Path, "write_bytes"),
-            (Path, "write_text"),
         ]:
             patch.setattr(module, name, guarded(name, getattr(module, name)))
         yield calls

@@ -19,6 +19,7 @@ from resel.errors import (
     DamagedFileError,
     MissingDependencyError,
     RunDirectoryError,
+    StorageError,
 )
 from resel.runs import MetricsLog, RunDirectory, read_metrics
 
@@ -157,7 +158,7 @@ def test_a_full_disk_does_not_glue_lines(tmp_path: Path) -> None:
         stream: Any = log._stream
         full: Any = Full(stream)
         log._stream = full
-        with pytest.raises(RunDirectoryError, match="No space left"):
+        with pytest.raises(StorageError, match="No space left"):
             log.write("train", 2, {})
         log._stream = stream
         log.write("train", 3, {})

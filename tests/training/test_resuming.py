@@ -12,7 +12,7 @@ import torch
 
 from resel.errors import DamagedFileError
 from resel.runs import Bundle, MetricsLog, read_bundle, read_metrics, write_bundle
-from resel.training import Trainer, TrainProgress
+from resel.training import ReplayLog, Trainer, TrainProgress
 
 Make = Callable[..., Trainer]
 Everything = Callable[[Trainer], dict[str, Any]]
@@ -59,16 +59,15 @@ def test_the_continued_run_is_the_same_run(
     first = make_trainer(world, **settings)
     with MetricsLog(tmp_path / "parts", tensorboard=False) as first.log:
         first.train(stop)
-        write_bundle(tmp_path / "checkpoint", "checkpoint", *first.checkpoint())
+        bundle = _saved(first, tmp_path / "checkpoint")
         kept, position = first.seconds, first.log.position()
         first.train(7)  # what happens after the checkpoint is forgotten
-    tensors = read_bundle(tmp_path / "checkpoint", "checkpoint").tensors
-    unfinished = [tensors["collector"][f"episode.{i}.actions"] for i in range(num_envs)]
+    unfinished = [bundle.tensors["collector"][f"episode.{i}.actions"] for i in range(num_envs)]
     assert any(len(actions) > 0 for actions in unfinished), "meant to be in mid-episode"
 
     second = make_trainer(world, **settings)
     with MetricsLog(tmp_path / "parts", tensorboard=False) as second.log:
-        assert second.restore(read_bundle(tmp_path / "checkpoint", "checkpoint"))
+        assert second.restore(bundle, ReplayLog(tmp_path))
         assert second.step == stop and second.seconds == kept
         second.log.truncate_to(position)
         second.train(100 - stop)
@@ -102,7 +101,7 @@ def test_saving_does_not_disturb(
 
     def save(progress: TrainProgress) -> None:
         if progress.step % 6 == 0:
-            write_bundle(tmp_path / "here", "checkpoint", *saving.checkpoint())
+            _saved(saving, tmp_path / "here")
 
     saving.train(60, [save])
     plain.train(60)
@@ -110,7 +109,9 @@ def test_saving_does_not_disturb(
 
 
 def _saved(trainer: Trainer, path: Path) -> Bundle:
-    write_bundle(path, "checkpoint", *trainer.checkpoint())
+    tensors, documents = trainer.checkpoint()
+    documents["segments"] = ReplayLog(path.parent).save(trainer.buffer)
+    write_bundle(path, "checkpoint", tensors, documents)
     return read_bundle(path, "checkpoint")
 
 
@@ -119,12 +120,12 @@ def test_a_checkpoint_of_another_network_is_refused(make_trainer: Make, tmp_path
     other = make_trainer(width=16)
     before = {name: w.clone() for name, w in other.learner.weights().items()}
     with pytest.raises(DamagedFileError, match="do not fit"):
-        other.restore(bundle)
+        other.restore(bundle, ReplayLog(tmp_path))
     assert other.step == 0
     assert all(torch.equal(w, before[name]) for name, w in other.learner.weights().items())
 
 
-@pytest.mark.parametrize("part", ["weights", "learner", "collector", "buffer"])
+@pytest.mark.parametrize("part", ["weights", "learner", "collector", "buffer", "loop"])
 def test_a_checkpoint_that_lacks_a_part_is_refused(
     make_trainer: Make, tmp_path: Path, part: str
 ) -> None:
@@ -133,7 +134,7 @@ def test_a_checkpoint_that_lacks_a_part_is_refused(
     bundle = _saved(trainer, tmp_path / "a")
     tensors = {name: group for name, group in bundle.tensors.items() if name != part}
     with pytest.raises(DamagedFileError):
-        make_trainer().restore(dataclasses.replace(bundle, tensors=tensors))
+        make_trainer().restore(dataclasses.replace(bundle, tensors=tensors), ReplayLog(tmp_path))
 
 
 def test_an_unfinished_episode_that_is_lost_is_told(make_trainer: Make, tmp_path: Path) -> None:
@@ -141,6 +142,6 @@ def test_an_unfinished_episode_that_is_lost_is_told(make_trainer: Make, tmp_path
     trainer.train(40)
     bundle = _saved(trainer, tmp_path / "a")
     changed = make_trainer({"length": 3, "spread": 0})
-    assert changed.restore(bundle) is False
+    assert changed.restore(bundle, ReplayLog(tmp_path)) is False
     assert changed.train(20)
     assert changed.buffer.steps == trainer.buffer.steps + 18

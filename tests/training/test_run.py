@@ -19,6 +19,7 @@ from resel.errors import (
     DivergedError,
     EnvironmentFault,
     RunDirectoryError,
+    RunInUseError,
 )
 from resel.runs import read_bundle, read_metrics
 from resel.training import Run
@@ -249,7 +250,7 @@ def test_other_settings_are_refused(config: Config, tmp_path: Path, whole: Path)
 
 def test_one_owner_at_a_time(config: Config, tmp_path: Path) -> None:
     run = Run(config, tmp_path / "run")
-    with pytest.raises(RunDirectoryError):
+    with pytest.raises(RunInUseError):
         Run(config, tmp_path / "run", "auto")
     run.close()
     Run(config, tmp_path / "run", "auto").close()

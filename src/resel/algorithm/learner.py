@@ -259,18 +259,22 @@ class Learner:
     def restore(self, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> None:
         """Take over what `state` gave."""
         try:
-            self._clamp_bounds = tensors["clamp_bounds"].to(self.device)
+            wanted = {"clamp_bounds", "noise", "subset", *document["moments"]}
+            if odd := sorted(wanted ^ set(tensors)):
+                raise KeyError(odd[0])
+            bounds = tensors["clamp_bounds"]
+            if bounds.shape != self._clamp_bounds.shape or bounds.dtype != torch.float32:
+                raise ValueError(f"clamp_bounds is {bounds.dtype} of shape {tuple(bounds.shape)}")
+            self._clamp_bounds = bounds.to(self.device)
             self._noise.set_state(tensors["noise"])
             self._subset.set_state(tensors["subset"])
             self.updates = int(document["updates"])
-            missing = [name for name in document["moments"] if name not in tensors]
-            if missing:
-                raise KeyError(missing[0])
             for name, optimizer in self._optimizers.items():
                 saved = optimizer.state_dict()
                 saved["state"] = _optimizer_state(tensors, f"optimizer.{name}.")
+                _check_moments(optimizer, saved["state"])
                 optimizer.load_state_dict(saved)
-        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        except (LookupError, RuntimeError, TypeError, ValueError) as error:
             raise DamagedFileError(f"The learner's saved state cannot be used: {error}.") from error
 
 
@@ -278,6 +282,19 @@ def _previous(x: Tensor, start: Tensor) -> Tensor:
     """x_{t-1} at place t, zero at the start of a trajectory."""
     shifted = torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], 1)
     return torch.where(start[..., None], torch.zeros_like(x), shifted)
+
+
+def _check_moments(
+    optimizer: torch.optim.Optimizer, state: Mapping[int, Mapping[str, Tensor]]
+) -> None:
+    """Refuse moments that torch would take now and stumble over in the next update."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    for index, entry in state.items():
+        for key, value in entry.items():
+            if value.dim() and value.shape != parameters[index].shape:
+                raise ValueError(f"{key} of parameter {index} has shape {tuple(value.shape)}")
+            if not bool(torch.isfinite(value).all()):
+                raise ValueError(f"{key} of parameter {index} is not finite")
 
 
 def _optimizer_state(tensors: Mapping[str, Tensor], prefix: str) -> dict[int, dict[str, Tensor]]:

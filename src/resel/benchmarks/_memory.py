@@ -1,4 +1,4 @@
-"""Memory of this process, and of the machine, in bytes."""
+"""Memory of this process, in bytes."""
 
 from __future__ import annotations
 
@@ -46,18 +46,6 @@ def resident_bytes() -> int:
     except OSError:
         return _peak_bytes()
     return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-def available_bytes() -> int | None:
-    """What new data may take without swapping; None where that cannot be found out."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    for line in lines:
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return None
 
 
 def release_freed_memory() -> None:

@@ -16,12 +16,13 @@ from rich.table import Table
 
 from resel._process import prepare_process
 from resel.benchmarks._base import Bench, Result, figure_table
-from resel.benchmarks._memory import available_bytes, release_freed_memory, resident_bytes
+from resel.benchmarks._memory import release_freed_memory, resident_bytes
 from resel.benchmarks._timing import Laps, interleave, seconds_of
 from resel.benchmarks._workload import HUMANOID, made_up_trajectory
 from resel.config import SIZES, Count
 from resel.errors import ConfigError
 from resel.replay import ReplayBuffer, pack
+from resel.runs import available_memory
 
 _EPISODE_LENGTHS = (1000, 25)
 _BATCH = 1000
@@ -50,7 +51,7 @@ class BufferBench(Bench):
             )
 
     def measure(self) -> Result:
-        check_room(self.steps, available_bytes())
+        check_room(self.steps, available_memory())
         prepare_process(self.threads, SIZES["paper"]["width"])
         plain = 4 * (HUMANOID.observation + HUMANOID.action + 1)
         result: Result = {

@@ -19,13 +19,14 @@ from rich.table import Table
 from resel._process import prepare_process
 from resel.agent import configure
 from resel.benchmarks._base import Bench, Result, figure_table, short
-from resel.benchmarks._memory import MB, available_bytes, peak_memory
+from resel.benchmarks._memory import MB, peak_memory
 from resel.benchmarks._scaling_picture import draw_scaling
 from resel.benchmarks._timing import Laps, interleave, seconds_of
 from resel.benchmarks._workload import HALF_CHEETAH, Workload, compile_kernels, filled_buffer
 from resel.config import SIZES, Config, Count, EncoderName, SizeName
 from resel.errors import ConfigError
 from resel.replay import pack
+from resel.runs import available_memory
 
 _BATCH_STEPS = 1000
 _LENGTHS = (100, 200, 500, 1000, 2000, 4000, 8000, 16_000)
@@ -182,7 +183,7 @@ def _updating(workload: Workload, point: Point) -> Callable[[], Laps]:
 
 def _check_room(point: Point, bytes_per_step: float) -> None:
     """Refuse before the machine runs out of memory, going by a smaller batch."""
-    available = available_bytes()
+    available = available_memory()
     needed = _HEADROOM * bytes_per_step * point.steps
     if available is not None and needed > available:
         raise ConfigError(

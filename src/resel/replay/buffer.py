@@ -7,10 +7,12 @@ is no room, the oldest whole episodes leave.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from resel.errors import BadInputError, ConfigError, DamagedFileError
 from resel.replay.trajectory import Floats, Trajectory
@@ -47,6 +49,8 @@ class ReplayBuffer:
                 f"({self.planned_bytes(capacity, observation_size, action_size) / 2**30:.1f} GiB): "
                 "lower buffer_steps."
             ) from error
+        self.added = 0
+        """Episodes ever stored; the newest of them are held."""
         self._episodes: deque[Piece] = deque()
         self._cursor = 0
         self._steps = 0
@@ -89,6 +93,7 @@ class ReplayBuffer:
         self.rewards[begin:end] = trajectory.rewards
         self.rewards[end] = 0
         self._episodes.append(Piece(begin, length, trajectory.terminated))
+        self.added += 1
         self._cursor = end + 1
         self._steps += length
 
@@ -130,52 +135,57 @@ class ReplayBuffer:
             total += size
         return pieces
 
-    def state(self) -> tuple[dict[str, np.ndarray], dict[str, list[int]]]:
-        """The data in use, and where the episodes stand in it, for a checkpoint."""
-        arrays = {
-            name: np.concatenate([array[e.begin : e.begin + e.length + 1] for e in self])
-            if self._episodes
-            else array[:0]
-            for name, array in self._arrays().items()
-        }
-        index = {
-            "length": [e.length for e in self],
-            "terminated": [int(e.terminated) for e in self],
-            "begin": [e.begin for e in self],
-            "cursor": [self._cursor],
-        }
-        return arrays, index
+    def blocks(self, episode: Piece) -> tuple[Floats, Floats, Floats]:
+        """The observations, actions and rewards of an episode, where they stand in the ring."""
+        begin, end = episode.begin, episode.begin + episode.length
+        return self.observations[begin : end + 1], self.actions[begin:end], self.rewards[begin:end]
 
-    def restore(self, arrays: dict[str, np.ndarray], index: dict[str, list[int]]) -> None:
-        """Take over what `state` gave, each episode at its old place."""
-        episodes = [
-            Piece(begin, length, bool(terminated))
-            for begin, length, terminated in zip(
-                index["begin"], index["length"], index["terminated"], strict=True
-            )
-        ]
-        places = sum(e.length + 1 for e in episodes)
-        for name, array in self._arrays().items():
-            if arrays[name].shape != (places, *array.shape[1:]):
-                raise DamagedFileError(
-                    f"The saved replay buffer holds {name} of shape {arrays[name].shape} where "
-                    f"its index says {(places, *array.shape[1:])}."
-                )
-        if any(e.length < 1 or not 0 <= e.begin < len(self.rewards) - e.length for e in episodes):
-            raise DamagedFileError("The saved replay buffer does not fit buffer_steps.")
-        offset = 0
-        for episode in episodes:
-            size = episode.length + 1
-            for name, array in self._arrays().items():
-                array[episode.begin : episode.begin + size] = arrays[name][offset : offset + size]
-            offset += size
-        self._episodes = deque(episodes)
-        self._cursor = index["cursor"][0]
-        self._steps = sum(e.length for e in episodes)
+    def bytes_of(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The size of the blocks of episodes of these lengths."""
+        row = self.observations.shape[1]
+        sizes: NDArray[np.int64] = 4 * (row + lengths * (row + self.actions.shape[1] + 1))
+        return sizes
 
-    def _arrays(self) -> dict[str, Floats]:
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Where the episodes stand, oldest first, for a checkpoint; `blocks` gives their data."""
         return {
-            "observations": self.observations,
-            "actions": self.actions,
-            "rewards": self.rewards,
+            "begin": np.array([e.begin for e in self], np.int64),
+            "length": np.array([e.length for e in self], np.int64),
+            "terminated": np.array([e.terminated for e in self], np.bool_),
         }
+
+    def restore(self, episodes: Sequence[Piece], read: Callable[[Floats], None]) -> None:
+        """Hold what `read_index` gave; `read` fills the blocks of one episode after another.
+
+        The buffer is empty if that fails.
+        """
+        self._episodes, self._cursor, self._steps = deque(), 0, 0
+        for episode in episodes:
+            for block in self.blocks(episode):
+                read(block)
+                if not np.isfinite(block).all():
+                    raise DamagedFileError("The saved replay buffer holds NaN or infinity.")
+            end = episode.begin + episode.length
+            self.actions[end], self.rewards[end] = 0, 0
+            self._cursor = end + 1
+        self._steps = sum(episode.length for episode in episodes)
+        self._episodes = deque(episodes)
+        self.added = len(episodes)
+
+    def read_index(self, index: Mapping[str, NDArray[Any]]) -> list[Piece]:
+        """The episodes of what `state` gave; none may reach out of the ring or into another."""
+        begin, length, terminated = (index[name] for name in ("begin", "length", "terminated"))
+        for array, kind in ((begin, np.int64), (length, np.int64), (terminated, np.bool_)):
+            if array.dtype != kind or array.ndim != 1 or array.shape != begin.shape:
+                raise DamagedFileError("The index of the saved replay buffer has the wrong form.")
+        places = len(self.rewards)
+        fits = (length >= 1) & (length < places) & (begin >= 0) & (begin < places)
+        if fits.all() and len(begin):
+            order = np.argsort(begin)
+            ends = (begin + length + 1)[order]
+            fits &= bool((ends <= np.append(begin[order][1:], places)).all())
+            fits &= int(length.sum()) <= self.capacity
+        if not fits.all():
+            raise DamagedFileError("The saved replay buffer does not fit buffer_steps.")
+        columns = (begin.tolist(), length.tolist(), terminated.tolist())
+        return [Piece(*row) for row in zip(*columns, strict=True)]

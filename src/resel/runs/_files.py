@@ -11,14 +11,19 @@ Whoever looks for `name` therefore also accepts `.old-name` when `name` is not t
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import hashlib
 import json
 import os
 import re
 import secrets
 import shutil
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from resel.errors import ReselError, RunDirectoryError, StorageError
 from resel.runs._json import to_json
 
 _TEMPORARY = re.compile(r"\.tmp-.+-[0-9a-f]{8}")
@@ -41,13 +46,24 @@ def original_of(aside: Path) -> Path | None:
     return aside.with_name(name) if name and name != aside.name else None
 
 
-def sync_file(path: Path) -> None:
-    """Wait until the content of a file is on the disk."""
-    descriptor = os.open(path, os.O_RDWR)
+def write_file(path: Path, chunks: Iterable[Any]) -> tuple[int, str]:
+    """Write a new file (bytes or arrays), wait until it is on the disk; its size and SHA-256."""
+    digest, size = hashlib.sha256(), 0
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     try:
+        for chunk in chunks:
+            view = memoryview(chunk)
+            if not view.nbytes:
+                continue
+            view = view.cast("B")
+            digest.update(view)
+            size += len(view)
+            while view:
+                view = view[os.write(descriptor, view) :]
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+    return size, digest.hexdigest()
 
 
 def sync_directory(path: Path) -> None:
@@ -61,18 +77,43 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
+def make_directories(path: Path) -> None:
+    """Make a folder and those above it, each of them on the disk when this returns."""
+    missing = []
+    while not path.is_dir():
+        missing.append(path)
+        path = path.parent
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
+        sync_directory(folder.parent)
+
+
 def write_json(path: Path, document: Any) -> None:
     """Replace a JSON file in one step; see `_json` for NaN."""
     text = json.dumps(to_json(document), indent=2, allow_nan=False) + "\n"
     temporary = temporary_sibling(path)
     try:
-        temporary.write_text(text, encoding="utf-8")
-        sync_file(temporary)
+        write_file(temporary, [text.encode()])
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
+
+
+_WRONG_PLACE = {errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP}
+
+
+@contextlib.contextmanager
+def writing(problem: str, advice: str) -> Iterator[None]:
+    """Say what a failed write means: a path that cannot work, or a disk that may work later."""
+    try:
+        yield
+    except ReselError:
+        raise
+    except OSError as error:
+        kind = RunDirectoryError if error.errno in _WRONG_PLACE else StorageError
+        raise kind(f"{problem} ({error.strerror or error}). {advice}") from error
 
 
 def replace_directory(new: Path, path: Path) -> None:

@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-from resel.errors import RunDirectoryError
+from resel.errors import RunInUseError
 
 try:
     import fcntl
@@ -38,7 +38,7 @@ class Lock:
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 return  # some network file systems have no locks; running unguarded beats failing
             holder = os.read(descriptor, 32).decode("ascii", "replace").strip() or "unknown"
-            raise RunDirectoryError(
+            raise RunInUseError(
                 f"The run in {path.parent} is in use by another process (pid {holder}). Wait "
                 "until it has ended, or choose another --run-dir."
             ) from None

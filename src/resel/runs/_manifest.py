@@ -1,31 +1,31 @@
 """The manifest of a bundle: what belongs to it, and how to tell that a file is still what it was.
 
-{"format": "resel-bundle", "version": 1, "kind": "agent",
+{"format": "resel-bundle", "version": 2, "kind": "agent",
  "files": {"policy.safetensors": {"size": 1024, "sha256": "..."}}}
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
-import stat
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from resel.errors import DamagedFileError
-from resel.runs._files import sync_file
+from resel.runs._files import write_file
+from resel.runs._reading import damaged, parse_json, read_regular
 
 BundleKind = Literal["agent", "checkpoint"]
 
 FORMAT = "resel-bundle"
-VERSION = 1
+VERSION = 2
 MANIFEST = "manifest.json"
-DOCUMENT_BYTES = 64_000_000
+DOCUMENT_BYTES = 2_000_000
+TENSOR_BYTES = 4_000_000_000
 
 _MANIFEST_BYTES = 1_000_000
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*\.(?:safetensors|json)")
 
 
@@ -34,27 +34,16 @@ def is_plain(file: str) -> bool:
     return _FILE_NAME.fullmatch(file) is not None and file != MANIFEST
 
 
-def write_manifest(folder: Path, kind: BundleKind, files: Iterable[str]) -> None:
-    """Describe finished files, all of which are on the disk when this returns."""
-    entries = {}
-    for file in files:
-        sync_file(folder / file)
-        size = (folder / file).stat().st_size
-        entries[file] = {"size": size, "sha256": _sha256(folder / file)}
-    manifest = {"format": FORMAT, "version": VERSION, "kind": kind, "files": entries}
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-    sync_file(folder / MANIFEST)
+def write_manifest(folder: Path, kind: BundleKind, entries: Mapping[str, tuple[int, str]]) -> None:
+    """Describe finished files, each by its size and SHA-256."""
+    files = {file: {"size": size, "sha256": digest} for file, (size, digest) in entries.items()}
+    manifest = {"format": FORMAT, "version": VERSION, "kind": kind, "files": files}
+    write_file(folder / MANIFEST, [json.dumps(manifest, indent=1).encode()])
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """The manifest with every field checked, so that the rest may rely on it."""
-    size = _regular_size(path)
-    if size > _MANIFEST_BYTES:
-        raise damaged(path, f"has {size} bytes, more than the {_MANIFEST_BYTES} allowed")
-    try:
-        data = json.loads(path.read_bytes(), object_pairs_hook=_without_repeats)
-    except (OSError, ValueError, RecursionError) as error:
-        raise damaged(path, f"cannot be read as JSON ({error})") from error
+    data = parse_json(path, read_regular(path, _MANIFEST_BYTES))
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise damaged(path, f"does not describe a {FORMAT}")
     version = data.get("version")
@@ -65,6 +54,11 @@ def read_manifest(path: Path) -> dict[str, Any]:
             f"{path} was saved in format version {version}, but this resel reads only up to "
             f"{VERSION}. Update resel: pip install --upgrade resel."
         )
+    if version < VERSION:
+        raise DamagedFileError(
+            f"{path} was saved in format version {version} by an older resel; this one reads "
+            f"version {VERSION}. Use it with the resel that saved it, or train anew."
+        )
     if set(data) != {"format", "version", "kind", "files"} or not isinstance(data["files"], dict):
         raise damaged(path, "does not have exactly the entries format, version, kind and files")
     if data["kind"] not in ("agent", "checkpoint"):
@@ -73,48 +67,17 @@ def read_manifest(path: Path) -> dict[str, Any]:
         if not is_plain(file):
             raise damaged(path, f"lists {file!r}, which is not a plain file name of a bundle")
         good = isinstance(entry, dict) and set(entry) == {"size", "sha256"}
-        if not (good and type(entry["size"]) is int and isinstance(entry["sha256"], str)):
+        if not (good and type(entry["size"]) is int and is_digest(entry["sha256"])):
             raise damaged(path, f"does not give size and sha256 of {file}")
     return data
 
 
-def check_file(path: Path, size: int, digest: str) -> None:
-    """Refuse a file that is not, byte for byte, the one that was written."""
-    found = _regular_size(path)
-    if found != size:
-        raise damaged(path, f"has {found} bytes instead of {size}: it was cut off or altered")
-    if path.suffix == ".json" and size > DOCUMENT_BYTES:
-        raise damaged(path, f"has {size} bytes, more than the {DOCUMENT_BYTES} allowed")
-    try:
-        actual = _sha256(path)
-    except OSError as error:
-        raise damaged(path, f"cannot be read ({error.strerror})") from error
-    if actual != digest:
-        raise damaged(path, "does not match its SHA-256: its content was altered or damaged")
+def read_checked(path: Path, size: int, digest: str) -> bytes:
+    """The content of a file that is, byte for byte, the one that was written."""
+    most = DOCUMENT_BYTES if path.suffix == ".json" else TENSOR_BYTES
+    return read_regular(path, most, size, digest)
 
 
-def damaged(path: Path, problem: str) -> DamagedFileError:
-    """The error for one file of a bundle and what is wrong with it."""
-    return DamagedFileError(f"{path} {problem}. Use an earlier copy or save it again.")
-
-
-def _regular_size(path: Path) -> int:
-    try:
-        state = os.lstat(path)
-    except OSError as error:
-        raise damaged(path, f"is missing or cannot be opened ({error.strerror})") from error
-    if not stat.S_ISREG(state.st_mode):
-        raise damaged(path, "is not a regular file (links are not followed)")
-    return state.st_size
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):  # one flipped bit can turn a name into its neighbour's
-        raise ValueError("a key is given twice")
-    return result
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def is_digest(value: Any) -> bool:
+    """Whether this is a SHA-256 as text."""
+    return isinstance(value, str) and _DIGEST.fullmatch(value) is not None

@@ -16,21 +16,28 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
 from resel.errors import BadInputError, DamagedFileError, RunDirectoryError
-from resel.runs._files import aside_of, replace_directory, sync_directory, temporary_sibling
+from resel.runs._files import (
+    aside_of,
+    make_directories,
+    replace_directory,
+    sync_directory,
+    temporary_sibling,
+    write_file,
+    writing,
+)
 from resel.runs._manifest import (
     DOCUMENT_BYTES,
     MANIFEST,
     BundleKind,
-    check_file,
-    damaged,
     is_plain,
+    read_checked,
     read_manifest,
     write_manifest,
 )
+from resel.runs._reading import check_regular, damaged, parse_json
+from resel.runs._tensors import pack_tensors, parse_tensors, tensors_to_bytes
 
 _LITTER = {".DS_Store"}  # a file manager puts it wherever somebody looks
 _READ_ATTEMPTS = 10
@@ -58,30 +65,30 @@ def write_bundle(
     """
     target = Path(path).resolve()
     _check_names([f"{n}.safetensors" for n in tensors] + [f"{n}.json" for n in documents])
-    packed = {f"{name}.safetensors": _packed(name, group) for name, group in tensors.items()}
+    packed = {f"{name}.safetensors": pack_tensors(name, group) for name, group in tensors.items()}
     texts = {f"{name}.json": _as_json(name, value) for name, value in documents.items()}
     for occupied in (target, aside_of(target)):
         _refuse_foreign(occupied)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+    with writing(
+        f"The {kind} could not be saved to {target}",
+        "Nothing half written is left in its place; check free space and permissions, then save "
+        "again.",
+    ):
+        make_directories(target.parent)
         temporary = temporary_sibling(target)
         temporary.mkdir()
         try:
-            for file, group in packed.items():
-                save_file(group, temporary / file)
-            for file, text in texts.items():
-                (temporary / file).write_bytes(text)
-            write_manifest(temporary, kind, [*packed, *texts])
+            entries = {
+                file: write_file(temporary / file, [tensors_to_bytes(packed[file])])
+                for file in packed
+            }
+            entries |= {file: write_file(temporary / file, [texts[file]]) for file in texts}
+            write_manifest(temporary, kind, entries)
             sync_directory(temporary)
             replace_directory(temporary, target)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
-    except (OSError, SafetensorError) as error:
-        raise RunDirectoryError(
-            f"The {kind} could not be saved to {target}: {error}. Nothing half written is "
-            "left in its place; check free space and permissions, then save again."
-        ) from error
 
 
 def read_bundle(path: str | os.PathLike[str], kind: BundleKind) -> Bundle:
@@ -108,6 +115,15 @@ def read_bundle(path: str | os.PathLike[str], kind: BundleKind) -> Bundle:
     )
 
 
+def read_document(path: str | os.PathLike[str], kind: BundleKind, name: str) -> Any:
+    """One JSON document of a bundle, checked like all of it."""
+    folder, file = _locate(Path(path), kind), f"{name}.json"
+    entry = _checked_manifest(folder, kind).get(file)
+    if entry is None:
+        raise damaged(folder / file, "is not listed in the manifest")
+    return parse_json(folder / file, read_checked(folder / file, entry["size"], entry["sha256"]))
+
+
 def find_bundle(path: str | os.PathLike[str]) -> Path | None:
     """The folder that holds the bundle of this path now, or None.
 
@@ -123,31 +139,6 @@ def find_bundle(path: str | os.PathLike[str]) -> Path | None:
     return None
 
 
-def check_tensors(
-    given: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], where: str
-) -> None:
-    """Refuse tensors whose names, shapes or dtypes are not those expected, or that hold NaN.
-
-    Call it before anything is replaced by `given`. `expected` may live on the meta device.
-    """
-    faults = [f"{name} is missing" for name in expected if name not in given]
-    faults += [f"{name} is unknown" for name in given if name not in expected]
-    for name in (name for name in expected if name in given):
-        has, wants = given[name], expected[name]
-        if has.shape != wants.shape:
-            faults.append(f"{name} has shape {tuple(has.shape)}, expected {tuple(wants.shape)}")
-        elif has.dtype != wants.dtype:
-            faults.append(f"{name} has dtype {has.dtype}, expected {wants.dtype}")
-        elif not bool(torch.isfinite(has).all()):
-            faults.append(f"{name} holds values that are not finite")
-    if faults:
-        more = f" (and {len(faults) - 3} more)" if len(faults) > 3 else ""
-        raise DamagedFileError(
-            f"The tensors of {where} do not fit: {'; '.join(faults[:3])}{more}. Load it with the "
-            "settings it was saved with, or use an earlier copy. Nothing was changed."
-        )
-
-
 def _check_names(files: Iterable[str]) -> None:
     for file in files:
         if not is_plain(file):
@@ -155,22 +146,6 @@ def _check_names(files: Iterable[str]) -> None:
                 f"{file!r} cannot be a file of a bundle: use letters, digits, '.', '_' and '-', "
                 f"and a name other than {MANIFEST}."
             )
-
-
-def _packed(name: str, group: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Contiguous CPU tensors, copied only if two of them lie in the same memory."""
-    if "__metadata__" in group:
-        raise BadInputError(f"{name!r} has a tensor named '__metadata__': rename it.")
-    result: dict[str, torch.Tensor] = {}
-    seen: set[int] = set()
-    for key, value in group.items():
-        tensor = value.detach().cpu().contiguous()
-        memory = tensor.untyped_storage().data_ptr()
-        if memory in seen:
-            tensor = tensor.clone()
-        seen.add(memory)
-        result[key] = tensor
-    return result
 
 
 def _as_json(name: str, value: Any) -> bytes:
@@ -242,37 +217,27 @@ def _identity(folder: Path | None) -> tuple[int, int, int] | None:
 
 
 def _read(folder: Path, kind: BundleKind) -> Bundle:
+    files = _checked_manifest(folder, kind)
+    for file, entry in files.items():  # all before any is read
+        check_regular(folder / file, entry["size"])
+    tensors: dict[str, dict[str, torch.Tensor]] = {}
+    documents: dict[str, Any] = {}
+    for file, entry in files.items():
+        data = read_checked(folder / file, entry["size"], entry["sha256"])
+        name, _, suffix = file.rpartition(".")
+        if suffix == "json":
+            documents[name] = parse_json(folder / file, data)
+        else:
+            tensors[name] = parse_tensors(folder / file, data)
+    return Bundle(tensors=tensors, documents=documents)
+
+
+def _checked_manifest(folder: Path, kind: BundleKind) -> dict[str, Any]:
     manifest = read_manifest(folder / MANIFEST)
     if manifest["kind"] != kind:
         raise DamagedFileError(
             f"{folder} holds a saved {manifest['kind']}, but a saved {kind} is needed here. "
             f"Give the path of a saved {kind}."
         )
-    for file, entry in manifest["files"].items():  # all before any is parsed
-        check_file(folder / file, entry["size"], entry["sha256"])
-    tensors: dict[str, dict[str, torch.Tensor]] = {}
-    documents: dict[str, Any] = {}
-    for file in manifest["files"]:
-        name, _, suffix = file.rpartition(".")
-        if suffix == "json":
-            documents[name] = _load_document(folder / file)
-        else:
-            tensors[name] = _load_tensors(folder / file)
-    return Bundle(tensors=tensors, documents=documents)
-
-
-def _load_document(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise damaged(path, f"cannot be read as JSON ({error})") from error
-
-
-def _load_tensors(path: Path) -> dict[str, torch.Tensor]:
-    try:
-        mapped = load_file(path)
-    except (OSError, RuntimeError, SafetensorError) as error:  # torch's own come as RuntimeError
-        raise damaged(path, f"is not a valid safetensors file ({error})") from error
-    # load_file maps the file into memory: without a copy, a later change of the file would
-    # change the weights of a running agent.
-    return {name: tensor.clone() for name, tensor in mapped.items()}
+    files: dict[str, Any] = manifest["files"]
+    return files

@@ -6,7 +6,8 @@
 - tensorboard/      the same for TensorBoard
 - agents/last       bundle: the newest agent
 - agents/best       bundle: the best agent in evaluation
-- checkpoints/      bundles step-000012000: everything needed to go on
+- checkpoints/      bundles step-000012000: everything needed to go on, except the
+- replay/           buffer's episodes (see segments.py)
 - result.json       how the run ended
 - .lock             held while a process writes to the run
 """
@@ -15,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -23,12 +23,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from resel.errors import DamagedFileError, RunDirectoryError
-from resel.runs._files import original_of, remove_directory, tidy, write_json
+from resel.errors import DamagedFileError, ReselError, RunDirectoryError
+from resel.runs._files import (
+    make_directories,
+    original_of,
+    remove_directory,
+    tidy,
+    write_json,
+    writing,
+)
 from resel.runs._json import from_json
 from resel.runs._lock import Lock
+from resel.runs._manifest import MANIFEST, read_manifest
+from resel.runs._reading import parse_json, read_regular
 from resel.runs.bundle import find_bundle
 
+_SETTINGS_BYTES = 10_000_000
 _STEP_NAME = re.compile(r"step-(\d{9,})")
 
 
@@ -45,14 +55,14 @@ class RunDirectory:
         where = Path(path).absolute()
         _refuse_existing_run(where)
         try:
-            where.mkdir(parents=True, exist_ok=True)
+            make_directories(where)
             lock = Lock(where / ".lock")
         except (FileExistsError, NotADirectoryError) as error:
             raise RunDirectoryError(
                 f"{where} cannot become a run directory because a file is in the way. "
                 "Choose another --run-dir."
             ) from error
-        except RunDirectoryError:
+        except ReselError:
             raise
         except OSError as error:
             raise RunDirectoryError(
@@ -82,12 +92,12 @@ class RunDirectory:
         try:
             lock = Lock(where / ".lock")
             try:
-                for folder in (where, where / "agents", where / "checkpoints"):
+                for folder in (where, where / "agents", where / "checkpoints", where / "replay"):
                     tidy(folder)
             except BaseException:
                 lock.release()
                 raise
-        except RunDirectoryError:
+        except ReselError:
             raise
         except OSError as error:
             raise RunDirectoryError(
@@ -128,9 +138,17 @@ class RunDirectory:
     def best_agent_path(self) -> Path:
         return self.path / "agents" / "best"
 
+    @property
+    def replay_path(self) -> Path:
+        return self.path / "replay"
+
     def read_config(self) -> dict[str, Any]:
         """The settings the run was created with, as given to `create`."""
         return self._read("config.json")
+
+    def write_config(self, config_json: Mapping[str, Any]) -> None:
+        """Record settings that were changed on the way."""
+        self._write("config.json", config_json)
 
     def write_environment(self, description: Mapping[str, Any]) -> None:
         """Record the machine, usually with `describe_machine`."""
@@ -153,46 +171,59 @@ class RunDirectory:
         return self.path / "checkpoints" / f"step-{step:09d}"
 
     def checkpoints(self) -> list[Path]:
-        """All checkpoints, lowest step first."""
+        """All checkpoints, whole or not, lowest step first."""
         folder = self.path / "checkpoints"
         if not folder.is_dir():
             return []
         paths = {original_of(entry) or entry for entry in folder.iterdir()}
         steps = sorted(int(match[1]) for p in paths if (match := _STEP_NAME.fullmatch(p.name)))
-        return [path for path in map(self.checkpoint_path, steps) if find_bundle(path) is not None]
+        return [self.checkpoint_path(step) for step in steps]
 
     def prune_checkpoints(self, keep: int = 2) -> None:
         """Remove all checkpoints but the `keep` with the highest steps."""
         paths = self.checkpoints()
-        for path in paths[: max(0, len(paths) - keep)]:
-            remove_directory(path)
-
-    def drop_checkpoints_after(self, step: int) -> None:
-        """Remove checkpoints of higher steps: after going back to `step` they are not our past."""
-        for path in self.checkpoints():
-            if int(path.name.removeprefix("step-")) > step:
+        with self._rearranging():
+            for path in paths[: max(0, len(paths) - keep)]:
                 remove_directory(path)
+
+    def set_aside_after(self, step: int) -> None:
+        """Rename the checkpoints of higher steps: after going back to `step` they are not our past.
+
+        They could not be read, or the run would not have gone back, so they are not deleted.
+        """
+        with self._rearranging():
+            for path in self.checkpoints():
+                if int(path.name.removeprefix("step-")) > step:
+                    _set_aside(path)
+
+    def make_way(self, step: int) -> None:
+        """Rename what stands in the place of a new checkpoint and is not a checkpoint of ours."""
+        path = self.checkpoint_path(step)
+        if not os.path.lexists(path):
+            return
+        try:
+            read_manifest(path / MANIFEST)
+        except DamagedFileError:
+            with self._rearranging():
+                _set_aside(path)
+
+    def _rearranging(self) -> contextlib.AbstractContextManager[None]:
+        return writing(
+            f"The checkpoints of {self.path} could not be put in order", "Check its permissions."
+        )
 
     def _has(self, name: str) -> bool:
         return (self.path / name).is_file()
 
     def _write(self, name: str, document: Mapping[str, Any]) -> None:
-        try:
+        with writing(
+            f"{self.path / name} could not be written", "Check free space and permissions."
+        ):
             write_json(self.path / name, dict(document))
-        except OSError as error:
-            raise RunDirectoryError(
-                f"{self.path / name} could not be written ({error.strerror}). "
-                "Check free space and permissions."
-            ) from error
 
     def _read(self, name: str) -> dict[str, Any]:
         path = self.path / name
-        try:
-            data = json.loads(path.read_bytes())
-        except (OSError, ValueError) as error:
-            raise DamagedFileError(
-                f"{path} cannot be read as JSON ({error}). Restore it from a copy of the run."
-            ) from error
+        data = parse_json(path, read_regular(path, _SETTINGS_BYTES))
         if not isinstance(data, dict):
             raise DamagedFileError(
                 f"{path} does not hold a JSON object. Restore it from a copy of the run."
@@ -210,6 +241,16 @@ def default_run_path(task: str, encoder: str, seed: int) -> Path:
         number += 1
         path = base.with_name(f"{base.name}-{number}")
     return path
+
+
+def _set_aside(path: Path) -> None:
+    """Give an unreadable checkpoint a name under which nobody looks for it."""
+    place = find_bundle(path) or path
+    number, target = 1, path.with_name(f"unreadable-{path.name}")
+    while os.path.lexists(target):
+        number += 1
+        target = path.with_name(f"unreadable-{path.name}-{number}")
+    os.rename(place, target)
 
 
 def _refuse_existing_run(path: Path) -> None:

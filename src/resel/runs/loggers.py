@@ -13,6 +13,7 @@ import errno
 import importlib
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -23,9 +24,12 @@ from resel.errors import (
     DamagedFileError,
     MissingDependencyError,
     RunDirectoryError,
+    StorageError,
 )
+from resel.runs._files import sync_directory, writing
 from resel.runs._json import from_json, to_json
 from resel.runs.directory import RunDirectory
+from resel.runs.patience import Patience
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -44,7 +48,9 @@ class MetricsLog:
         run: RunDirectory | str | os.PathLike[str],
         tensorboard: bool = True,
         wandb: bool = False,
+        patience: Patience | None = None,
     ) -> None:
+        self._patience = patience or Patience()
         self._folder = run.path if isinstance(run, RunDirectory) else Path(run)
         self._tensorboard = tensorboard
         self._writer: SummaryWriter | None = None
@@ -53,6 +59,7 @@ class MetricsLog:
         self.path = self._folder / "metrics.jsonl"
         try:
             self._stream = self.path.open("a+b", buffering=0)
+            sync_directory(self._folder)  # the lines count for nothing without their file's name
         except OSError as error:
             raise RunDirectoryError(
                 f"{self.path} cannot be written to ({error.strerror}). Check that the run "
@@ -70,21 +77,22 @@ class MetricsLog:
         if taken := {"step", "kind"} & set(values):
             raise BadInputError(f"A metric cannot be named {sorted(taken)[0]!r}: rename it.")
         plain = {name: to_json(value) for name, value in values.items()}
-        self._append(json.dumps({"step": int(step), "kind": kind, **plain}, allow_nan=False))
+        line = json.dumps({"step": int(step), "kind": kind, **plain}, allow_nan=False)
+        self._patience(lambda: self._append(line))
         scalars = {
             f"{kind}/{name}": value
             for name, value in plain.items()
             if isinstance(value, int | float)
         }
         if self._tensorboard:
-            for name, value in scalars.items():
-                self._summary_writer().add_scalar(name, value, int(step))
+            self._mirror(scalars, int(step))
         if self._wandb is not None and scalars:
             self._wandb.log(scalars, step=int(step))
 
     def position(self) -> int:
         """Bytes written so far, all of them on the disk: belongs into a checkpoint."""
-        os.fsync(self._stream.fileno())
+        with self._writing():
+            os.fsync(self._stream.fileno())
         return os.fstat(self._stream.fileno()).st_size
 
     def truncate_to(self, position: int) -> None:
@@ -118,14 +126,29 @@ class MetricsLog:
     def _append(self, line: str) -> None:
         data = line.encode() + b"\n"
         try:
-            if self._stream.write(data) != len(data):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError as error:
+            with self._writing():
+                if self._stream.write(data) != len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except StorageError:
             with contextlib.suppress(OSError):
                 self._cut(self.position())  # or the next line would be glued to half of this one
-            raise RunDirectoryError(
-                f"{self.path} could not be written ({error.strerror}). Check free space."
-            ) from error
+            raise
+
+    def _writing(self) -> contextlib.AbstractContextManager[None]:
+        return writing(f"{self.path} could not be written", "Check free space and permissions.")
+
+    def _mirror(self, scalars: Mapping[str, float], step: int) -> None:
+        """Tell TensorBoard too; a run does not end because its copy of the metrics cannot grow."""
+        try:
+            for name, value in scalars.items():
+                self._summary_writer().add_scalar(name, value, step)
+        except OSError as error:
+            self._tensorboard = False
+            warnings.warn(
+                f"TensorBoard's files cannot be written ({error.strerror or error}): it gets no "
+                "more of this run. metrics.jsonl goes on.",
+                stacklevel=3,
+            )
 
     def _cut(self, position: int) -> None:
         """End the file at the last whole line that ends at or before `position`."""
@@ -143,7 +166,8 @@ class MetricsLog:
 
     def _close_writer(self) -> None:
         if self._writer is not None:
-            self._writer.close()
+            with contextlib.suppress(OSError):  # metrics.jsonl has it all
+                self._writer.close()
             self._writer = None
 
     def _summary_writer(self) -> SummaryWriter:

@@ -5,12 +5,24 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-_PACKAGES = ("resel", "torch", "numpy", "numba", "gymnasium", "safetensors")
+_PACKAGES = (
+    "resel",
+    "torch",
+    "numpy",
+    "numba",
+    "llvmlite",
+    "gymnasium",
+    "safetensors",
+    "mujoco",
+    "pybullet",
+    "pybullet_envs_gymnasium",
+)
 
 
 def describe_machine(threads: int, device: str) -> dict[str, Any]:
@@ -27,6 +39,29 @@ def describe_machine(threads: int, device: str) -> dict[str, Any]:
         "torch_threads": torch.get_num_threads(),
         "versions": {package: _version(package) for package in _PACKAGES},
     }
+
+
+def numeric_machine(device: str) -> dict[str, Any]:
+    """All that the bits of a result depend on besides the settings; a run goes on exactly only
+    where this is the same."""
+    on_gpu = device.startswith("cuda")
+    return {
+        "processor": _cpu_model(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "device": device,
+        "gpu": torch.cuda.get_device_name(device) if on_gpu else None,
+        "threads": torch.get_num_threads(),
+        "python": ".".join(platform.python_version_tuple()[:2]),
+        **{package: _version(package) for package in _PACKAGES if package != "safetensors"},
+    }
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What differs between two machines, in words."""
+    names = [*now, *(name for name in before if name not in now)]
+    pairs = [(name, before.get(name, "unknown"), now.get(name, "unknown")) for name in names]
+    return [f"{name}: {then} then, {here} now" for name, then, here in pairs if then != here]
 
 
 def _cpu_model() -> str | None:

@@ -5,9 +5,11 @@ from resel.training.collector import Collector
 from resel.training.environment import AnyStage, Env, EnvFactory, Stage
 from resel.training.evaluation import Evaluation, evaluate, evaluation_seeds
 from resel.training.progress import Callback, ProgressLine, TrainProgress, describe_groups
-from resel.training.run import Resume, Run
+from resel.training.replay_log import ReplayLog
+from resel.training.run import Run
 from resel.training.saving import check_spaces, read_agent, save_agent, spaces_of, use_weights
 from resel.training.stages import make_stages, make_task, task_stages
+from resel.training.starting import Resume, finished_result, saved_config
 from resel.training.trainer import Trainer, choose_device
 from resel.training.worker import WorkerStage
 
@@ -21,6 +23,7 @@ __all__ = [
     "Evaluation",
     "PolicyState",
     "ProgressLine",
+    "ReplayLog",
     "Resume",
     "Run",
     "Stage",
@@ -32,10 +35,12 @@ __all__ = [
     "describe_groups",
     "evaluate",
     "evaluation_seeds",
+    "finished_result",
     "make_stages",
     "make_task",
     "read_agent",
     "save_agent",
+    "saved_config",
     "spaces_of",
     "task_stages",
     "use_weights",

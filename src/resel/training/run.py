@@ -9,74 +9,146 @@ from pathlib import Path
 from typing import Any, Literal
 
 from resel.config import Config
-from resel.errors import DamagedFileError, DivergedError, EnvironmentFault, RunDirectoryError
-from resel.runs import MetricsLog, RunDirectory, describe_machine, read_bundle, write_bundle
+from resel.errors import (
+    DamagedFileError,
+    DivergedError,
+    EnvironmentFault,
+    RunDirectoryError,
+    StorageError,
+)
+from resel.runs import (
+    Bundle,
+    MetricsLog,
+    Patience,
+    RunDirectory,
+    describe_machine,
+    differences,
+    numeric_machine,
+    read_bundle,
+    write_bundle,
+)
 from resel.training.progress import Callback, TrainProgress, describe_groups
+from resel.training.replay_log import ReplayLog
+from resel.training.restoring import damaged_if_wrong, whole
 from resel.training.saving import check_spaces, save_agent, spaces_of
 from resel.training.stages import task_stages
+from resel.training.starting import Resume, changed_settings, check_memory, existing_directory
 from resel.training.trainer import Trainer
 
-Resume = Literal["never", "auto"]
 Status = Literal["completed", "interrupted", "diverged", "failed"]
 
 
 class Run:
     """One `resel train`: a trainer and the directory it writes to."""
 
-    def __init__(self, config: Config, path: Path, resume: Resume = "never", wandb: bool = False):
+    def __init__(
+        self,
+        config: Config,
+        path: Path,
+        resume: Resume = "never",
+        wandb: bool = False,
+        force: bool = False,
+    ) -> None:
+        self.config = config
         self._open = ExitStack()
         try:
-            # Before the directory, so that what cannot start leaves nothing behind.
+            settings = config.training
+            # At once, so that a run in use is told before simulators are started.
+            held = existing_directory(config, path) if resume == "auto" else None
+            if held is not None:
+                self._open.callback(held.close)
+            # Before a new directory, so that what cannot start leaves nothing behind.
             stages, evaluation = task_stages(config)
             for stage in (*stages, evaluation):
                 self._open.callback(stage.close)
             self._stage = stages[0]
+            self.buffer_bytes = check_memory(settings, self._stage)
             self.trainer = Trainer(config, stages, evaluation)
-            self.directory, continues = _open_directory(config, path, resume)
+            self._patience = Patience(
+                settings.disk_tries, settings.disk_wait, lambda: self.trainer.stopping
+            )
+            device = str(self.trainer.learner.device)
+            self._machine = numeric_machine(device)
+            self.inexact: list[str] = []
+            self.directory = held or RunDirectory.create(path, config.to_json())
             self._open.callback(self.directory.close)
-            self.log = self._open.enter_context(MetricsLog(self.directory, wandb=wandb))
-            self.trainer.log = self.log
-            self.resumed_at = self._continue() if continues else None
+            self._memory = ReplayLog(self.directory.replay_path)
+            # Nothing on the disk is touched before it is clear that the run can go on.
+            position = self._continue(force) if held else None
+            self.resumed_at = None if position is None else self.trainer.step
+            log = MetricsLog(self.directory, wandb=wandb, patience=self._patience)
+            self.log = self.trainer.log = self._open.enter_context(log)
+            if held:
+                self._forget_after(position or 0)
+            self.trainer.write_early_events()
         except BaseException:
             self._open.close()
             raise
-        self.config = config
         self._fault: str | None = None
         self._best = max((mean for _, mean, _ in self.trainer.evaluations), default=None)
         self._evaluated = len(self.trainer.evaluations)
-        machine = describe_machine(config.training.threads, str(self.trainer.learner.device))
         self.directory.write_environment(
-            {**machine, "parameter_groups": describe_groups(self.trainer.learner)}
+            {
+                **describe_machine(settings.threads, device),
+                "parameter_groups": describe_groups(self.trainer.learner),
+            }
         )
 
-    def _continue(self) -> int | None:
-        """Load the newest checkpoint that is good; None if there is none yet."""
+    def _continue(self, force: bool) -> int | None:
+        """Load the newest checkpoint that is good; its place in the metrics, None without one."""
         checkpoints = self.directory.checkpoints()
         for path in reversed(checkpoints):
             try:
-                bundle = read_bundle(path, "checkpoint")
-                if "spaces" in bundle.documents:
-                    check_spaces(self._stage, bundle.documents["spaces"], "the environment now")
-                exact = self.trainer.restore(bundle)
+                bundle = _read_checkpoint(path)
+                position, lost = self._check_origin(bundle, force)
+                exact = self.trainer.restore(bundle, self._memory)
             except DamagedFileError as error:
                 warnings.warn(f"{error} Trying the one before.", stacklevel=2)
                 continue
-            self.log.truncate_to(bundle.documents["metrics"]["position"])
-            self.directory.drop_checkpoints_after(self.trainer.step)
+            self.inexact = lost
             if not exact:
+                self.inexact.append("an environment did not repeat an unfinished episode")
                 warnings.warn(
                     "The environment did not repeat an unfinished episode, which was dropped: "
                     "the run goes on, but not exactly as it would have.",
                     stacklevel=2,
                 )
-            return self.trainer.step
+            return position
         if checkpoints:
             raise DamagedFileError(
                 f"No checkpoint in {self.directory.path} can be read, so the run cannot be "
                 "continued; nothing was changed. Start anew in another --run-dir."
             )
-        self.log.truncate_to(0)
         return None
+
+    def _check_origin(self, bundle: Bundle, force: bool) -> tuple[int, list[str]]:
+        """The place in the metrics, and why the run is no longer exact; refuses other machines."""
+        with damaged_if_wrong():
+            record = bundle.documents["run"]
+            check_spaces(self._stage, bundle.documents["spaces"], "the environment now")
+            position, inexact = whole(record, "metrics_position"), [*map(str, record["inexact"])]
+            changed = differences(dict(record["machine"]), self._machine)
+            saved = Config.from_json(bundle.documents["config"])
+            if changed_settings(saved, self.config):
+                raise DamagedFileError("The checkpoint belongs to a run with other settings.")
+        if changed and not force:
+            raise RunDirectoryError(
+                f"The run in {self.directory.path} cannot go on exactly here, because the machine "
+                f"differs ({'; '.join(changed)}). Continue it where it began, or add --force to "
+                "go on inexactly, which the result will say. Nothing was changed."
+            )
+        return position, inexact + [reason for reason in changed if reason not in inexact]
+
+    def _forget_after(self, position: int) -> None:
+        """Bring the disk to the step the run goes on from, and note what is not exact in that."""
+        self.log.truncate_to(position)
+        self.directory.set_aside_after(self.trainer.step)
+        self._memory.remove_unneeded(self.directory.checkpoints())
+        if self.config.to_json() != self.directory.read_config():
+            self.directory.write_config(self.config.to_json())
+        if self.inexact:
+            reasons = "; ".join(self.inexact)
+            self.log.write("resume", self.trainer.step, {"exact": False, "reasons": reasons})
 
     def train(self, callbacks: Sequence[Callback] = ()) -> dict[str, Any]:
         """Train to the configured step and return the result that is also written to disk."""
@@ -100,8 +172,17 @@ class Run:
             raise
         finally:
             result = self._result(status)
-            self.directory.write_result(result)
+            self._write_result(result, ended_well=status in ("completed", "interrupted"))
         return result
+
+    def _write_result(self, result: dict[str, Any], ended_well: bool) -> None:
+        if ended_well:
+            self._patience(lambda: self.directory.write_result(result))
+            return
+        try:
+            self.directory.write_result(result)
+        except StorageError as error:  # what ended the run is more important
+            warnings.warn(str(error), stacklevel=2)
 
     def close(self) -> None:
         """Release simulators, log and lock."""
@@ -126,18 +207,29 @@ class Run:
         mean = self.trainer.evaluations[-1][1]
         if self._best is None or mean >= self._best:
             self._best = mean
-            save_agent(self.directory.best_agent_path, self.trainer.learner, self._stage)
+            best = self.directory.best_agent_path
+            self._patience(lambda: save_agent(best, self.trainer.learner, self._stage))
 
     def _save(self) -> None:
         """Checkpoint and last agent; the previous checkpoint is kept as well."""
+        self._patience(self._write_checkpoint)
+        last = self.directory.last_agent_path
+        self._patience(lambda: save_agent(last, self.trainer.learner, self._stage))
+
+    def _write_checkpoint(self) -> None:
+        step = self.trainer.step
         tensors, documents = self.trainer.checkpoint()
+        documents["segments"] = self._memory.save(self.trainer.buffer)
         documents["spaces"] = spaces_of(self._stage)
-        documents["metrics"] = {"position": self.log.position()}
-        write_bundle(
-            self.directory.checkpoint_path(self.trainer.step), "checkpoint", tensors, documents
-        )
-        save_agent(self.directory.last_agent_path, self.trainer.learner, self._stage)
+        documents["run"] = {
+            "metrics_position": self.log.position(),
+            "machine": self._machine,
+            "inexact": self.inexact,
+        }
+        self.directory.make_way(step)
+        write_bundle(self.directory.checkpoint_path(step), "checkpoint", tensors, documents)
         self.directory.prune_checkpoints(keep=2)
+        self._memory.remove_unneeded(self.directory.checkpoints())
 
     def _result(self, status: Status) -> dict[str, Any]:
         mean, deviation = self.trainer.final_figure()
@@ -154,32 +246,13 @@ class Run:
             "env_restarts": self.trainer.restarts.used,
             "fault": self._fault,
             "wall_seconds": self.trainer.seconds,
+            "exact": not self.inexact,
+            "inexact_because": self.inexact,
         }
 
 
-def _open_directory(config: Config, path: Path, resume: Resume) -> tuple[RunDirectory, bool]:
-    """The run directory, and whether it held a run to go on with."""
-    if resume == "auto" and (path / "config.json").exists():
-        directory = RunDirectory.open(path)
-        try:
-            _check_same(Config.from_json(directory.read_config()), config, path)
-        except BaseException:
-            directory.close()
-            raise
-        return directory, True
-    return RunDirectory.create(path, config.to_json()), False
-
-
-_MAY_DIFFER = {"steps", "eval_every", "eval_episodes", "checkpoint_every", "log_every", "threads"}
-_MAY_DIFFER |= {"env_workers", "env_timeout", "env_restarts"}
-
-
-def _check_same(saved: Config, wanted: Config, path: Path) -> None:
-    """A run is continued with its own settings; only its length and reporting may change."""
-    before, now = saved.flat() | {"task": saved.task}, wanted.flat() | {"task": wanted.task}
-    changed = [n for n in now if before[n] != now[n] and n not in _MAY_DIFFER]
-    if changed:
-        listed = ", ".join(f"{n}: {before[n]!r} there, {now[n]!r} asked" for n in changed)
-        raise RunDirectoryError(
-            f"{path} holds a run with other settings ({listed}). Use those, or another --run-dir."
-        )
+def _read_checkpoint(path: Path) -> Bundle:
+    try:
+        return read_bundle(path, "checkpoint")
+    except RunDirectoryError as error:  # something else is in its place
+        raise DamagedFileError(str(error)) from error

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from resel.algorithm import Learner
-from resel.config import Config
+from resel.config import Config, NetworkConfig
 from resel.errors import ConfigError, DamagedFileError, UnsupportedSpaceError
+from resel.networks import Critic, Dimensions, Policy
 from resel.runs import Bundle, check_tensors, read_bundle, write_bundle
 from resel.training.environment import AnyStage
 
@@ -28,11 +33,27 @@ def read_agent(path: Path) -> tuple[Config, Bundle]:
     """The config of a saved agent, and its files, checked but not yet used."""
     bundle = read_bundle(path, "agent")
     try:
-        return Config.from_json(bundle.documents["agent"]["config"]), bundle
+        config = Config.from_json(bundle.documents["agent"]["config"])
     except (KeyError, TypeError, AttributeError, ConfigError) as error:
         raise DamagedFileError(
             f"The agent at {os.fspath(path)} has no usable config: {error}"
         ) from error
+    _check_size(config.network, bundle.tensors.get("weights", {}), path)
+    return config, bundle
+
+
+def _check_size(network: NetworkConfig, weights: Mapping[str, Tensor], path: Path) -> None:
+    """Refuse a config whose network is far larger than the weights, before it takes memory."""
+    deep = max(network.input_layers, network.blocks, network.head_layers) > len(weights)
+    if not deep:
+        with torch.device("meta"):  # shapes alone
+            parts = [kind(Dimensions(1, 1, False), network) for kind in (Policy, Critic)]
+        least = sum(t.numel() for part in parts for t in part.state_dict().values())
+    if deep or least > 2 * sum(t.numel() for t in weights.values()) + 10**6:
+        raise DamagedFileError(
+            f"The agent at {os.fspath(path)} describes a network much larger than its weights: it "
+            "was altered. Use an earlier copy."
+        )
 
 
 def use_weights(bundle: Bundle, learner: Learner, stage: AnyStage) -> None:

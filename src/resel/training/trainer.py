@@ -13,7 +13,7 @@ from torch import Tensor
 
 from resel.algorithm import Learner
 from resel.config import Config
-from resel.errors import ConfigError, DamagedFileError, DivergedError, EnvironmentFault
+from resel.errors import ConfigError, DivergedError, EnvironmentFault
 from resel.networks import Dimensions
 from resel.randomness import numpy_state, numpy_stream, restore_numpy
 from resel.replay import PackedBatch, ReplayBuffer, sample_batch
@@ -24,6 +24,8 @@ from resel.training.environment import AnyStage
 from resel.training.evaluation import Evaluation, evaluate, evaluation_seeds
 from resel.training.faults import Restarts
 from resel.training.progress import Callback, TrainProgress
+from resel.training.replay_log import ReplayLog
+from resel.training.restoring import check_parts, damaged_if_wrong, flag, maybe, whole
 
 _FINAL_EVALUATIONS = 5
 """The final figure is the mean over this many last evaluations."""
@@ -62,6 +64,7 @@ class Trainer:
             config.training.buffer_steps, observation.size, action.stored_size
         )
         self.step = 0
+        self._early_events: list[Mapping[str, float | str]] = []
         self.restarts = Restarts(config.training.env_restarts, self._write_event)
         self.collector = Collector(stages, self.actor, seed, self.restarts)
         self._sampling = numpy_stream(seed, "sampling")
@@ -79,6 +82,11 @@ class Trainer:
     def request_stop(self) -> None:
         """End `train` after the current step."""
         self._stop = True
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the end was asked for."""
+        return self._stop
 
     def train(self, steps: int, callbacks: Sequence[Callback] = ()) -> bool:
         """Take `steps` further environment steps; False if it was stopped before."""
@@ -223,7 +231,15 @@ class Trainer:
             self.log.write(kind, step, values)
 
     def _write_event(self, event: Mapping[str, float | str]) -> None:
+        if self.log is None:
+            self._early_events.append(event)
         self._write("event", self.step, event)
+
+    def write_early_events(self) -> None:
+        """Write the events of the time before there was a log."""
+        for event in self._early_events:
+            self._write("event", self.step, event)
+        self._early_events.clear()
 
     def close(self) -> None:
         """Release the simulators."""
@@ -232,25 +248,24 @@ class Trainer:
             self.evaluation_stage.close()
 
     def checkpoint(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
-        """Tensors and documents from which `restore` continues."""
+        """Tensors and documents from which `restore` continues, but for the buffer's episodes."""
         learner_tensors, learner_document = self.learner.state()
         collector_tensors, collector_document = self.collector.state()
-        arrays, index = self.buffer.state()
+        evaluations = np.array(self.evaluations, np.float64).reshape(-1, 3)
         return {
             "weights": self.learner.weights(),
             "learner": learner_tensors,
             "collector": collector_tensors,
-            "buffer": {name: torch.from_numpy(array) for name, array in arrays.items()},
+            "buffer": {name: torch.from_numpy(a) for name, a in self.buffer.state().items()},
+            "loop": {"evaluations": torch.from_numpy(evaluations)},
         }, {
             "config": self.config.to_json(),
             "learner": learner_document,
             "collector": collector_document,
-            "buffer": index,
             "loop": {
                 "step": self.step,
                 "episodes": self.episodes,
                 "episode_return": self._episode_return,
-                "evaluations": [list(e) for e in self.evaluations],
                 "success_rate": self.success_rate,
                 "evaluation_due": self._evaluation_due,
                 "env_restarts": self.restarts.used,
@@ -262,30 +277,36 @@ class Trainer:
             "clock": {"seconds": self.seconds},
         }
 
-    def restore(self, bundle: Bundle) -> bool:
+    def restore(self, bundle: Bundle, memory: ReplayLog) -> bool:
         """Continue from a checkpoint; False if an unfinished episode had to be dropped."""
-        try:
-            check_tensors(bundle.tensors["weights"], self.learner.weights(), "the checkpoint")
-            loop = bundle.documents["loop"]
-            self.step = int(loop["step"])
-            self.episodes = int(loop["episodes"])
-            self._episode_return = loop["episode_return"]
-            self.evaluations = [(int(e[0]), float(e[1]), float(e[2])) for e in loop["evaluations"]]
-            self.success_rate = loop["success_rate"]
-            self._evaluation_due = bool(loop["evaluation_due"])
-            self.restarts.used = int(loop["env_restarts"])
-            self._updates_to_log = int(loop["updates_to_log"])
-            self._log_at = int(loop["log_at"])
-            self._train_metrics = {k: float(v) for k, v in loop["train_metrics"].items()}
-            restore_numpy(self._sampling, loop["sampling"])
-            self.seconds = float(bundle.documents["clock"]["seconds"])
-            arrays = {name: t.numpy() for name, t in bundle.tensors["buffer"].items()}
-            self.buffer.restore(arrays, bundle.documents["buffer"])
-            self.learner.load_weights(bundle.tensors["weights"])
-            self.learner.restore(bundle.tensors["learner"], bundle.documents["learner"])
-            exact = self.collector.restore(
-                bundle.tensors["collector"], bundle.documents["collector"]
+        tensors, documents = bundle.tensors, bundle.documents
+        with damaged_if_wrong():
+            check_tensors(tensors["weights"], self.learner.weights(), "the checkpoint")
+            check_parts(tensors["collector"], self.collector.state()[0])
+            check_parts(tensors["loop"], {"evaluations": torch.zeros(0, 3, dtype=torch.float64)})
+            loop, clock = documents["loop"], documents["clock"]
+            step, episodes = whole(loop, "step"), whole(loop, "episodes")
+            updates_to_log, log_at = whole(loop, "updates_to_log"), whole(loop, "log_at")
+            episode_return, success_rate = (
+                maybe(loop, "episode_return"),
+                maybe(loop, "success_rate"),
             )
-        except (KeyError, TypeError, IndexError) as error:
-            raise DamagedFileError(f"The checkpoint lacks {error}: it cannot be used.") from error
+            evaluation_due = flag(loop, "evaluation_due")
+            # Before the environments, which may have to be made anew to play their episodes again.
+            self.restarts.used = whole(loop, "env_restarts")
+            train_metrics = {str(k): float(v) for k, v in loop["train_metrics"].items()}
+            seconds = float(clock["seconds"])
+            restore_numpy(self._sampling, loop["sampling"])
+            index = {name: t.numpy() for name, t in tensors["buffer"].items()}
+            memory.load(documents["segments"], index, self.buffer)
+            self.learner.load_weights(tensors["weights"])
+            self.learner.restore(tensors["learner"], documents["learner"])
+            exact = self.collector.restore(tensors["collector"], documents["collector"])
+        self.step, self.episodes = step, episodes
+        self._updates_to_log, self._log_at = updates_to_log, log_at
+        self._episode_return, self.success_rate = episode_return, success_rate
+        self._train_metrics, self.seconds = train_metrics, seconds
+        self._evaluation_due = evaluation_due
+        rows = tensors["loop"]["evaluations"].tolist()
+        self.evaluations = [(int(at), mean, deviation) for at, mean, deviation in rows]
         return exact

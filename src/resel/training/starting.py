@@ -1,0 +1,92 @@
+"""Whether a run may start, or go on, in a directory and on a machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from resel.config import Config, TrainingConfig
+from resel.errors import ConfigError, RunDirectoryError
+from resel.replay import ReplayBuffer
+from resel.runs import RunDirectory, available_memory, format_bytes
+from resel.training.environment import AnyStage
+
+Resume = Literal["never", "auto"]
+
+
+def existing_directory(config: Config, path: Path) -> RunDirectory | None:
+    """The run in `path`, ours to write from now on, if there is one with these settings."""
+    if not (path / "config.json").exists():
+        return None
+    directory = RunDirectory.open(path)
+    try:
+        _check_same(Config.from_json(directory.read_config()), config, path)
+    except BaseException:
+        directory.close()
+        raise
+    return directory
+
+
+_MAY_DIFFER = {
+    "steps",
+    "eval_every",
+    "eval_episodes",
+    "checkpoint_every",
+    "log_every",
+    "threads",
+    "env_workers",
+    "env_timeout",
+    "env_restarts",
+    "disk_tries",
+    "disk_wait",
+}
+"""`threads` is compared with the machine."""
+
+
+def saved_config(path: Path) -> Config:
+    """The settings of the run in a directory."""
+    return Config.from_json(RunDirectory.open(path, read_only=True).read_config())
+
+
+def finished_result(config: Config, path: Path) -> dict[str, Any] | None:
+    """The result of the run in `path` if it needs no more steps for these settings."""
+    if not (path / "config.json").exists():
+        return None
+    directory = RunDirectory.open(path, read_only=True)
+    _check_same(Config.from_json(directory.read_config()), config, path)
+    result = directory.read_result() or {}
+    done = result.get("status") == "completed" and result.get("steps", 0) >= config.training.steps
+    return result if done else None
+
+
+def check_memory(settings: TrainingConfig, stage: AnyStage) -> int:
+    """The memory the replay buffer will take, refused if it is not there."""
+    steps = min(settings.buffer_steps, settings.steps)
+    sizes = stage.observation.size, stage.action.stored_size
+    planned, free = ReplayBuffer.planned_bytes(steps, *sizes), available_memory()
+    if free is not None and planned > free:
+        fitting = int(0.8 * free / planned * steps)
+        raise ConfigError(
+            f"The replay buffer would take {format_bytes(planned)}, but only {format_bytes(free)} "
+            f"of memory are free: lower --buffer-steps (to about {fitting:,}) or use a machine "
+            "with more memory. Nothing was written."
+        )
+    return planned
+
+
+def changed_settings(saved: Config, wanted: Config) -> list[str]:
+    """In words, the settings that differ and may not: a run is continued with its own settings."""
+    before, now = saved.flat() | {"task": saved.task}, wanted.flat() | {"task": wanted.task}
+    return [
+        f"{n}: {before[n]!r} there, {now[n]!r} asked"
+        for n in now
+        if before[n] != now[n] and n not in _MAY_DIFFER
+    ]
+
+
+def _check_same(saved: Config, wanted: Config, path: Path) -> None:
+    if changed := changed_settings(saved, wanted):
+        raise RunDirectoryError(
+            f"{path} holds a run with other settings ({', '.join(changed)}). Use those, or another "
+            "--run-dir."
+        )
