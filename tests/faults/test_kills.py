@@ -1,0 +1,136 @@
+"""A run that is killed by force again and again ends as one that never was, to the last bit.
+
+Real processes of the command, SIGKILL at random moments: while it starts, learns, evaluates or
+saves. The summary of how many kills each run survived goes into the test's output (`-rP`).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from resel.config import Config
+from resel.replay import ReplayBuffer
+from resel.runs import RunDirectory, read_bundle, read_metrics
+from resel.training import ReplayLog
+
+KILLS = 30
+COMMAND = str(Path(sys.executable).with_name("resel"))
+MANIFEST = "step-" + "[0-9]" * 9 + "/manifest.json"
+
+
+def start(command: list[str], run: Path, steps: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [COMMAND, *command, "--run-dir", str(run), "--resume", "auto", "--steps", str(steps)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def finish(command: list[str], run: Path, steps: int) -> None:
+    process = start(command, run, steps)
+    _, told = process.communicate(timeout=600)
+    assert process.returncode == 0, told.decode()
+
+
+def saved_step(run: Path) -> int:
+    """Step of the newest complete checkpoint, 0 before the first."""
+    found = (run / "checkpoints").glob(MANIFEST)
+    return max((int(path.parent.name.removeprefix("step-")) for path in found), default=0)
+
+
+def kill_at_random(command: list[str], run: Path, rng: random.Random) -> str:
+    """Start the run and kill it: mostly soon after a new checkpoint, sometimes before any."""
+    before = saved_step(run)
+    process = start(command, run, 10**6)
+    if rng.random() < 0.2:
+        time.sleep(rng.uniform(0, 4))
+        moment = "starting"
+    else:
+        deadline = time.monotonic() + 120
+        while saved_step(run) <= before:
+            assert process.poll() is None, process.communicate()[1].decode()
+            assert time.monotonic() < deadline, "the run makes no progress"
+            time.sleep(0.005)
+        time.sleep(rng.uniform(0, 0.3))
+        moment = "running"
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    return moment
+
+
+def lines(run: Path) -> list[dict[str, Any]]:
+    return [line for line in read_metrics(run / "metrics.jsonl") if line["kind"] != "timing"]
+
+
+def everything(run: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any], ReplayBuffer]:
+    """All tensors of the newest checkpoint, its documents but for the clock, and the buffer."""
+    directory = RunDirectory.open(run, read_only=True)
+    bundle = read_bundle(directory.checkpoints()[-1], "checkpoint")
+    config = Config.from_json(directory.read_config())
+    tensors = {
+        f"{group}.{name}": tensor
+        for group, parts in bundle.tensors.items()
+        for name, tensor in parts.items()
+    }
+    sizes = tensors["collector.episode.0.last"].numel(), tensors["collector.action"].shape[1]
+    buffer = ReplayBuffer(config.training.buffer_steps, *sizes)
+    index = {name: tensor.numpy() for name, tensor in bundle.tensors["buffer"].items()}
+    ReplayLog(directory.replay_path).load(bundle.documents["segments"], index, buffer)
+    kept = {name: bundle.documents[name] for name in ("learner", "collector", "loop")}
+    return tensors, kept, buffer
+
+
+def check_equal(killed: Path, whole: Path) -> None:
+    assert lines(killed) == lines(whole)
+    (tensors, documents, buffer), (expected, wanted, other) = map(everything, (killed, whole))
+    assert tensors.keys() == expected.keys()
+    different = [name for name in expected if not torch.equal(tensors[name], expected[name])]
+    assert not different
+    assert documents == wanted
+    assert list(buffer) == list(other)
+    for name in ("observations", "actions", "rewards"):
+        assert np.array_equal(getattr(buffer, name), getattr(other, name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task", "encoder", "environments"),
+    [
+        ("Pendulum-V-v0", "gru", 1),
+        ("Pendulum-V-v0", "mamba", 3),
+        ("HopperBLT-P-v0", "gru", 3),
+        ("HopperBLT-P-v0", "mamba", 1),
+    ],
+)
+def test_killed_thirty_times(
+    task: str, encoder: str, environments: int, tiny_flags: list[str], tmp_path: Path
+) -> None:
+    command = ["train", task, *tiny_flags, "--encoder", encoder, "--num-envs", str(environments)]
+    command += ["--max-episode-steps", "40", "--warmup-steps", "60", "--buffer-steps", "1500"]
+    command += ["--checkpoint-every", "23", "--eval-every", "50", "--eval-episodes", "1"]
+    command += ["--log-every", "10", "--threads", "1"]
+    rng = random.Random(f"{task} {encoder} {environments}")
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    moments = [kill_at_random(command, killed, rng) for _ in range(KILLS)]
+    reached = saved_step(killed)
+    steps = reached + 40
+    finish(command, killed, steps)
+    finish(command, whole, steps)
+    check_equal(killed, whole)
+    print(
+        f"{task}, {encoder}, {environments} environment(s): {len(moments)} kills survived "
+        f"({moments.count('starting')} while starting), bit-identical after {steps} steps"
+    )
