@@ -1,0 +1,236 @@
+"""The page of a folder of runs: methods against each other and against the paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from resel.reports.elements import Cell, Html, duration, fold, paragraph, table, tiles, with_error
+from resel.reports.facts import (
+    all_settings,
+    changed_settings,
+    event_rows,
+    experiment_block,
+    machine_table,
+    table_text,
+)
+from resel.reports.figures import Figure, Line, file_name
+from resel.reports.page import Page, Section
+from resel.reports.paper import PaperNumber, numbers_for
+from resel.reports.reading import Collection, RunRecord
+from resel.reports.seeds import (
+    Group,
+    group_runs,
+    interquartile_band,
+    mean_and_error,
+    mean_band,
+    over_runs,
+)
+
+_MEAN, _QUARTILES, _RUNS = "mean ± standard error", "interquartile mean", "single runs"
+_FEWEST_FOR_QUARTILES = 4  # below, nothing is cut off and it is the mean again
+_MEASURES = (
+    ("return_mean", "return", "Evaluation return", "return (reward)"),
+    ("success_rate", "success", "Success rate", "share of episodes (0 to 1)"),
+)
+
+
+def folder_page(name: str, found: Collection, paper: list[PaperNumber]) -> Page:
+    """All runs of a folder, task by task."""
+    tasks = group_runs(found.runs)
+    sections = [Section("Overview", [_tiles(found), *map(experiment_block, found.experiments)])]
+    for task, groups in tasks.items():
+        sections.append(Section(task or "Environments of the caller", _task(task, groups, paper)))
+    sections += [
+        Section("Runs and timing", [_run_table(tasks)]),
+        Section("Divergences and events", [_events(found.runs)]),
+        Section("Settings", _settings(tasks)),
+        Section("Machines", [machine_table(found.runs)]),
+        Section("Not read", [_failures(found)]),
+    ]
+    title = found.experiments[0].title if len(found.experiments) == 1 else f"Runs in {name}"
+    return Page(title, f"{len(found.runs)} runs of {len(tasks)} tasks in {name}", sections)
+
+
+def _tiles(found: Collection) -> Html:
+    status: dict[str, int] = {}
+    for run in found.runs:
+        status[run.status] = status.get(run.status, 0) + 1
+    hours = sum(run.seconds or 0.0 for run in found.runs)
+    facts: list[tuple[str, Cell]] = [("runs", len(found.runs)), *sorted(status.items())]
+    return tiles([*facts, ("not read", len(found.failures)), ("time in all", duration(hours))])
+
+
+def _task(
+    task: str, groups: list[Group], paper: list[PaperNumber]
+) -> list[Html | tuple[Figure, ...]]:
+    known = numbers_for(task, paper)
+    figures = [_curves(task, groups, known, *measure) for measure in _MEASURES]
+    parts: list[Html | tuple[Figure, ...]] = [tuple(f for f in figures if f is not None)]
+    parts.append(_beside_paper(groups, known))
+    mixed = [group.label for group in groups if not group.same_settings]
+    if mixed:
+        parts.append(
+            paragraph(f"Runs with different settings share a label: {', '.join(mixed)}.", "note")
+        )
+    if not known:
+        parts.append(paragraph("The paper reports no number for this task.", "note"))
+    elif any(run.steps < known[0].steps for group in groups for run in group.runs):
+        parts.append(
+            paragraph("Mind the steps: a shorter run is no test of the paper's number.", "note")
+        )
+    return parts
+
+
+def _curves(
+    task: str,
+    groups: list[Group],
+    known: list[PaperNumber],
+    key: str,
+    name: str,
+    title: str,
+    y: str,
+) -> Figure | None:
+    lines = [line for i, group in enumerate(groups) for line in _group_lines(i, group, groups, key)]
+    if not lines:
+        return None
+    if key == "return_mean":
+        lines += _references(known, max(run.steps for group in groups for run in group.runs))
+    note = "Means over the evaluation episodes of the deterministic policy. "
+    largest = _largest(groups)
+    if largest == 1:
+        note += "One run for each label."
+    else:
+        note += (
+            "Shaded: one standard error over the runs of a label to either side. Between two "
+            "evaluations of a run the straight line counts; the hover text says how many runs have "
+            "got that far."
+        )
+    if largest >= _FEWEST_FOR_QUARTILES:
+        note += " The interquartile mean is shaded from the lower to the upper quartile."
+    return Figure(file_name(f"{task}-{name}"), f"{title}, {task}", y, lines, note)
+
+
+def _group_lines(index: int, group: Group, groups: list[Group], key: str) -> list[Line]:
+    """The lines of one label: summaries where any label has several runs, and single runs."""
+    curves = [run.points("eval", key) for run in group.runs]
+    if not any(steps for steps, _ in curves):
+        return []
+    largest = _largest(groups)
+    if largest == 1:
+        return [Line(group.label, *curves[0], group=index)]
+    views = [(_MEAN, mean_band)]
+    if largest >= _FEWEST_FOR_QUARTILES:
+        views.append((_QUARTILES, interquartile_band))
+    lines = []
+    for view, summary in views:
+        band = over_runs(curves, summary)
+        edges = (band.low, band.high)
+        lines.append(Line(group.label, band.steps, band.middle, *edges, band.counts, index, view))
+    for run, curve in zip(group.runs, curves, strict=True):
+        lines.append(Line(f"{group.label}: {run.name}", *curve, group=index, view=_RUNS))
+    return lines
+
+
+def _largest(groups: list[Group]) -> int:
+    return max(len(group.runs) for group in groups)
+
+
+def _references(known: list[PaperNumber], last_step: int) -> list[Line]:
+    ours = [number for number in known if number.method.startswith("RESeL")]
+    return [
+        Line(
+            f"{number.method} in the paper after {number.steps:,} steps",
+            [0, last_step],
+            [number.mean, number.mean],
+            group=index,
+            reference=True,
+        )
+        for index, number in enumerate(ours)
+    ]
+
+
+def _beside_paper(groups: list[Group], known: list[PaperNumber]) -> Html:
+    """Our methods, marked, above every method the paper reports on the task."""
+    rows: list[list[Cell]] = []
+    for group in groups:
+        mean, error = mean_and_error(group.figures)
+        success = [run.success_rate for run in group.runs if run.success_rate is not None]
+        rate = mean_and_error(success)[0]
+        rows.append(
+            [
+                group.label,
+                "here",
+                None if math.isnan(mean) else with_error(mean, error),
+                f"{rate:.0%}" if success else None,
+                max(run.steps for run in group.runs),
+                ", ".join(str(seed) for seed in sorted(run.seed for run in group.runs)),
+            ]
+        )
+    for number in known:
+        error = math.nan if number.error is None else number.error
+        shown = with_error(number.mean, error)
+        rows.append([number.method, number.source, shown, None, number.steps, None])
+    heads = ("method", "source", "final return ± standard error", "success", "steps", "seeds")
+    return table(heads, rows, marked=range(len(groups) if known else 0))
+
+
+def _run_table(tasks: dict[str, list[Group]]) -> Html:
+    heads = (
+        "run",
+        "task",
+        "label",
+        "seed",
+        "status",
+        "steps",
+        "asked for",
+        "final return",
+        "success",
+    )
+    rows: list[list[Cell]] = [
+        [
+            run.name,
+            task,
+            group.label,
+            run.seed,
+            run.status,
+            run.steps,
+            run.config.training.steps,
+            run.final_return,
+            run.success_rate,
+            duration(run.seconds),
+            run.updates_per_second,
+        ]
+        for task, groups in tasks.items()
+        for group in groups
+        for run in group.runs
+    ]
+    return table((*heads, "time", "updates per second"), rows)
+
+
+def _events(runs: Sequence[RunRecord]) -> Html:
+    rows: list[list[Cell]] = [[run.name, *row] for run in runs for row in event_rows(run)]
+    if not rows:
+        return paragraph("None: no environment failed and every number was finite.")
+    return table(("run", "step", "event", "what was said"), rows)
+
+
+def _settings(tasks: dict[str, list[Group]]) -> list[Html | tuple[Figure, ...]]:
+    every = [group for groups in tasks.values() for group in groups]
+    rows: list[list[Cell]] = []
+    for group in every:
+        changed = changed_settings(group.runs[0].config)
+        words = ", ".join(f"{name}={value}" for name, (value, _) in changed.items())
+        rows.append([group.task, group.label, table_text(words or "none")])
+    parts: list[Html | tuple[Figure, ...]] = [
+        table(("task", "label", "settings that are not the task's own"), rows)
+    ]
+    folds = [all_settings(g.runs[0].config, f"{g.task}, {g.label}") for g in every]
+    return [*parts, fold("All settings", *folds)]
+
+
+def _failures(found: Collection) -> Html:
+    if not found.failures:
+        return paragraph("None: every run in the folder could be read.")
+    rows: list[list[Cell]] = [[fault.name, table_text(fault.reason)] for fault in found.failures]
+    return table(("folder", "reason"), rows)
