@@ -73,9 +73,9 @@ def _task(
         parts.append(
             paragraph(f"Runs with different settings share a label: {', '.join(mixed)}.", "note")
         )
-    if not known:
+    if paper and not known:
         parts.append(paragraph("The paper reports no number for this task.", "note"))
-    elif any(run.steps < known[0].steps for group in groups for run in group.runs):
+    if known and any(run.steps < (known[0].steps or 0) for g in groups for run in g.runs):
         parts.append(
             paragraph("Mind the steps: a shorter run is no test of the paper's number.", "note")
         )
@@ -140,7 +140,7 @@ def _references(known: list[PaperNumber], last_step: int) -> list[Line]:
     ours = [number for number in known if number.method.startswith("RESeL")]
     return [
         Line(
-            f"{number.method} in the paper after {number.steps:,} steps",
+            f"reported: {number.method}{_after(number)}",
             [0, last_step],
             [number.mean, number.mean],
             group=index,
@@ -148,6 +148,10 @@ def _references(known: list[PaperNumber], last_step: int) -> list[Line]:
         )
         for index, number in enumerate(ours)
     ]
+
+
+def _after(number: PaperNumber) -> str:
+    return "" if number.steps is None else f" after {number.steps:,} steps"
 
 
 def _beside_paper(groups: list[Group], known: list[PaperNumber]) -> Html:
@@ -160,19 +164,21 @@ def _beside_paper(groups: list[Group], known: list[PaperNumber]) -> Html:
         rows.append(
             [
                 group.label,
-                "here",
                 None if math.isnan(mean) else with_error(mean, error),
                 f"{rate:.0%}" if success else None,
                 max(run.steps for run in group.runs),
                 ", ".join(str(seed) for seed in sorted(run.seed for run in group.runs)),
+                sum(run.status != "completed" for run in group.runs),
+                "here",
             ]
         )
     for number in known:
         error = math.nan if number.error is None else number.error
         shown = with_error(number.mean, error)
-        rows.append([number.method, number.source, shown, None, number.steps, None])
-    heads = ("method", "source", "final return ± standard error", "success", "steps", "seeds")
-    return table(heads, rows, marked=range(len(groups) if known else 0))
+        rows.append([number.method, shown, None, number.steps, None, None, number.source])
+    heads = ("method", "final return ± standard error", "success", "steps", "seeds")
+    marked = range(len(groups) if known else 0)
+    return table((*heads, "of these not completed", "source"), rows, marked)
 
 
 def _run_table(tasks: dict[str, list[Group]]) -> Html:

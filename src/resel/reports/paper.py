@@ -17,7 +17,7 @@ class PaperNumber:
 
     task: str
     method: str
-    steps: int
+    steps: int | None
     mean: float
     error: float | None
     source: str
@@ -44,12 +44,12 @@ def read_paper(folder: Traversable | None = None) -> list[PaperNumber]:
 def numbers_for(task: str, numbers: list[PaperNumber]) -> list[PaperNumber]:
     """Those of one task, the longest training first and then the best method."""
     found = [n for n in numbers if _without_version(n.task) == _without_version(task)]
-    return sorted(found, key=lambda n: (-n.steps, -n.mean))
+    return sorted(found, key=lambda n: (-(n.steps or 0), -n.mean))
 
 
 def _number(row: dict[str, str]) -> PaperNumber:
     error = float(row["stderr"]) if row["stderr"] else None
-    steps = int(float(row["step"]))
+    steps = int(float(row["step"])) if row["step"] else None
     return PaperNumber(row["env"], row["method"], steps, float(row["mean"]), error, row["table"])
 
 

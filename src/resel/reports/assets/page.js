@@ -13,11 +13,12 @@
   }));
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const touch = matchMedia("(pointer: coarse)").matches;
-  const PRINTED = { ink: "#000", rule: "#bbb", width: 640, height: 290 };
+  const PRINTED = { ink: "#000", faint: "#444", rule: "#bbb", width: 640, height: 290 };
 
   function theme() {
     const style = getComputedStyle(root);
-    return { ink: style.getPropertyValue("--ink").trim(), rule: style.getPropertyValue("--rule").trim() };
+    const colour = (name) => style.getPropertyValue(name).trim();
+    return { ink: colour("--ink"), faint: colour("--faint"), rule: colour("--rule") };
   }
 
   function layoutOf(figure, colours) {
@@ -29,7 +30,7 @@
       // A finger on a figure scrolls the page; the buttons of the figure still zoom.
       dragmode: touch ? false : "zoom",
       font: { color: colours.ink, size: 12, family: "system-ui, sans-serif" },
-      modebar: { bgcolor: "rgba(0,0,0,0)", color: colours.rule, activecolor: colours.ink },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: colours.faint, activecolor: colours.ink },
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       autosize: colours.width === undefined,
