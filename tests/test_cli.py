@@ -369,7 +369,7 @@ def test_help_of_every_verb(verb: str, capsys: Any) -> None:
     assert left.value.code == 0
     text = capsys.readouterr().out
     assert text.startswith(f"usage: resel {verb} ")
-    positional = {"train": "TASK", "tasks": "", "bench": "scan"}.get(verb, "RUN")
+    positional = {"train": "TASK", "report": "DIR", "tasks": "", "bench": "scan"}.get(verb, "RUN")
     assert positional in text.splitlines()[0]
     # tyro does not wrap the line of the usage
     assert max(map(len, text.splitlines()[1:])) <= 80

@@ -167,7 +167,7 @@ def _beside_paper(groups: list[Group], known: list[PaperNumber]) -> Html:
                 None if math.isnan(mean) else with_error(mean, error),
                 f"{rate:.0%}" if success else None,
                 max(run.steps for run in group.runs),
-                ", ".join(str(seed) for seed in sorted(run.seed for run in group.runs)),
+                _seeds([run.seed for run in group.runs]),
                 sum(run.status != "completed" for run in group.runs),
                 "here",
             ]
@@ -178,7 +178,15 @@ def _beside_paper(groups: list[Group], known: list[PaperNumber]) -> Html:
         rows.append([number.method, shown, None, number.steps, None, None, number.source])
     heads = ("method", "final return ± standard error", "success", "steps", "seeds")
     marked = range(len(groups) if known else 0)
-    return table((*heads, "of these not completed", "source"), rows, marked)
+    return table((*heads, "unfinished", "source"), rows, marked)
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    """All of them; three and more in a row as first–last."""
+    ordered = sorted(seeds)
+    if len(ordered) > 2 and ordered == list(range(ordered[0], ordered[-1] + 1)):
+        return f"{ordered[0]}–{ordered[-1]}"
+    return ", ".join(map(str, ordered))
 
 
 def _run_table(tasks: dict[str, list[Group]]) -> Html:
