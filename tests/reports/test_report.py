@@ -97,7 +97,7 @@ def test_one_run(tmp_path: Path) -> None:
     assert evaluation[1]["y"] == [1.0, 2.5, 4.0]
     # The band is the standard deviation of 2 that the run recorded, as one closed outline.
     assert evaluation[0]["y"] == [-1.0, 0.5, 2.0, 6.0, 4.5, 3.0]
-    assert page.figures["success_rate"]["data"][0]["y"] == [0.5, 0.5, 0.5]
+    assert page.figures["success"]["data"][0]["y"] == [0.5, 0.5, 0.5]
     assert page.figures["critic-loss"]["data"][0]["y"] == [4.25] * 3
     names = [trace["name"] for trace in page.figures["gradient-norms"]["data"]]
     assert names == ["critic/context_encoder", "policy/other"]
@@ -175,6 +175,36 @@ def test_an_experiment_names_its_runs(tmp_path: Path) -> None:
     assert page.row("Ours")[4] == "1, 2"
     assert "different settings share a label: Ours" in page.text
     assert "lists this run" in page.row("gone")[1]
+
+
+def test_experiments_share_runs_that_lie_elsewhere(tmp_path: Path) -> None:
+    write_run(tmp_path / "all" / "runs" / "a", [1.0, 2.0], seed=1)
+    write_run(tmp_path / "all" / "runs" / "b", [1.0, 4.0], seed=2, gamma=0.9)
+    write_run(tmp_path / "all" / "runs" / "c", [1.0, 6.0], seed=3, gamma=0.8)
+    for name, label in (("fig-1", "Ours"), ("fig-2", "gamma")):
+        (tmp_path / "all" / name).mkdir()
+        listed: list[dict[str, Any]] = [
+            {"path": "../runs/a", "label": label, "x": 0.99},
+            {"path": "../runs/b", "label": label, "x": 0.9, "status": "diverged"},
+            {"path": "../runs/later", "label": label, "x": 1, "problem": "waits"},
+        ]
+        document = {"title": name.upper(), "runs": listed, "files": ["x.csv"], "notes": ["a note"]}
+        (tmp_path / "all" / name / "experiment.json").write_text(json.dumps(document))
+    page = read(tmp_path / "all" / "fig-1", tmp_path)
+    assert [row[0] for row in page.rows if row[0].startswith("../runs/")] == [
+        "../runs/a",
+        "../runs/b",
+        "../runs/later",
+    ]
+    assert page.row("Ours, 0.9")[1] == "2.5"
+    assert page.row("notes")[1] == "a note"
+    assert page.row("../runs/later")[1].endswith("none yet. waits")
+    every = read(tmp_path / "all", tmp_path)
+    assert every.row("runs/a")[2] == "Ours, 0.99 / gamma, 0.99"
+    assert {"FIG-1: TMaze-v0", "FIG-2: TMaze-v0", "TMaze-v0"} <= set(every.texts)
+    assert every.row("gru")[1] == "3.5"
+    names = {"TMaze-v0-return", "TMaze-v0-return-2", "TMaze-v0-return-3"}
+    assert set(every.figures) == names
 
 
 def test_text_of_runs_is_only_text(tmp_path: Path) -> None:
@@ -265,7 +295,16 @@ def test_a_run_without_evaluations(tmp_path: Path) -> None:
     assert page.row("a")[4:8] == ["no result yet", "2", "12,000", "–"]
     assert not page.figures
     alone = read(tmp_path / "runs" / "a", tmp_path)
-    assert alone.figures["return"]["data"][0]["y"] == []
+    assert "return" not in alone.figures and len(alone.figures["critic-loss"]["data"][0]["y"]) == 3
+    assert "There was none yet." in alone.text
+
+
+def test_a_figure_that_is_not_finite_does_not_hide_the_others(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "a", [1.0, 3.0], seed=1)
+    write_run(tmp_path / "runs" / "b", [1.0, math.nan], seed=2, status="diverged")
+    page = read(tmp_path / "runs", tmp_path)
+    assert page.row("gru")[1:6] == ["2", "–", "1,000", "1, 2", "1"]
+    assert page.row("b")[7] == "–"
 
 
 def test_the_same_runs_give_the_same_files(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def machine_table(runs: Sequence[RunRecord]) -> Html:
 
 def machine_facts(run: RunRecord) -> Html:
     """The machine of one run."""
-    return table(("made with", ""), list(_machine(_place(run)).items()))
+    return table(("made with", "what"), list(_machine(_place(run)).items()))
 
 
 def _place(run: RunRecord) -> dict[str, Any]:
@@ -136,13 +136,17 @@ def table_text(text: str) -> Html:
 
 def experiment_block(experiment: Experiment) -> Html:
     """What experiment.json says: the words first, everything in a fold."""
-    shown = [
-        (key.replace("_", " "), str(experiment.data[key]))
-        for key in ("name", "scale", "command")
+    rows: list[tuple[str, Cell]] = [
+        (key, table_text(str(experiment.data[key])))
+        for key in ("name", "paper", "scale", "command")
         if isinstance(experiment.data.get(key), str | int | float)
     ]
+    for key in ("files", "notes"):
+        listed = experiment.data.get(key)
+        if isinstance(listed, list) and listed:
+            rows.append((key, table_text("; ".join(map(str, listed)))))
     everything = json.dumps(experiment.data, indent=2, ensure_ascii=False)
     return Html(
-        table(("experiment", experiment.title), shown).text
+        table(("experiment", experiment.title), rows).text
         + fold("All of experiment.json", code(everything)).text
     )

@@ -20,11 +20,12 @@ from resel.reports.paper import PaperNumber, numbers_for
 from resel.reports.reading import Collection, RunRecord
 from resel.reports.seeds import (
     Group,
-    group_runs,
+    Study,
     interquartile_band,
     mean_and_error,
     mean_band,
     over_runs,
+    studies,
 )
 
 _MEAN, _QUARTILES, _RUNS = "mean ± standard error", "interquartile mean", "single runs"
@@ -37,19 +38,24 @@ _MEASURES = (
 
 def folder_page(name: str, found: Collection, paper: list[PaperNumber]) -> Page:
     """All runs of a folder, task by task."""
-    tasks = group_runs(found.runs)
+    compared = studies(found)
     sections = [Section("Overview", [_tiles(found), *map(experiment_block, found.experiments)])]
-    for task, groups in tasks.items():
-        sections.append(Section(task or "Environments of the caller", _task(task, groups, paper)))
+    sections += [Section(_heading(study, found), _study(study, paper)) for study in compared]
     sections += [
-        Section("Runs and timing", [_run_table(tasks)]),
+        Section("Runs and timing", [_run_table(found.runs, compared)]),
         Section("Divergences and events", [_events(found.runs)]),
-        Section("Settings", _settings(tasks)),
+        Section("Settings", _settings(compared)),
         Section("Machines", [machine_table(found.runs)]),
         Section("Not read", [_failures(found)]),
     ]
     title = found.experiments[0].title if len(found.experiments) == 1 else f"Runs in {name}"
-    return Page(title, f"{len(found.runs)} runs of {len(tasks)} tasks in {name}", sections)
+    tasks = len({study.task for study in compared})
+    return Page(title, f"{len(found.runs)} runs, {tasks} tasks, in {name}", sections)
+
+
+def _heading(study: Study, found: Collection) -> str:
+    task = study.task or "Environments of the caller"
+    return f"{study.title}: {task}" if study.title and len(found.experiments) > 1 else task
 
 
 def _tiles(found: Collection) -> Html:
@@ -61,11 +67,9 @@ def _tiles(found: Collection) -> Html:
     return tiles([*facts, ("not read", len(found.failures)), ("time in all", duration(hours))])
 
 
-def _task(
-    task: str, groups: list[Group], paper: list[PaperNumber]
-) -> list[Html | tuple[Figure, ...]]:
-    known = numbers_for(task, paper)
-    figures = [_curves(task, groups, known, *measure) for measure in _MEASURES]
+def _study(study: Study, paper: list[PaperNumber]) -> list[Html | tuple[Figure, ...]]:
+    groups, known = study.groups, numbers_for(study.task, paper)
+    figures = [_curves(study.task, groups, known, *measure) for measure in _MEASURES]
     parts: list[Html | tuple[Figure, ...]] = [tuple(f for f in figures if f is not None)]
     parts.append(_beside_paper(groups, known))
     mixed = [group.label for group in groups if not group.same_settings]
@@ -189,23 +193,17 @@ def _seeds(seeds: Sequence[int]) -> str:
     return ", ".join(map(str, ordered))
 
 
-def _run_table(tasks: dict[str, list[Group]]) -> Html:
-    heads = (
-        "run",
-        "task",
-        "label",
-        "seed",
-        "status",
-        "steps",
-        "asked for",
-        "final return",
-        "success",
-    )
+def _run_table(runs: Sequence[RunRecord], compared: Sequence[Study]) -> Html:
+    labels: dict[str, dict[str, None]] = {}
+    for group in (group for study in compared for group in study.groups):
+        for run in group.runs:
+            labels.setdefault(run.name, {})[group.label] = None
+    heads = ("run", "task", "label", "seed", "status", "steps", "asked for", "final return")
     rows: list[list[Cell]] = [
         [
             run.name,
-            task,
-            group.label,
+            run.config.task,
+            " / ".join(labels[run.name]),
             run.seed,
             run.status,
             run.steps,
@@ -215,11 +213,9 @@ def _run_table(tasks: dict[str, list[Group]]) -> Html:
             duration(run.seconds),
             run.updates_per_second,
         ]
-        for task, groups in tasks.items()
-        for group in groups
-        for run in group.runs
+        for run in runs
     ]
-    return table((*heads, "time", "updates per second"), rows)
+    return table((*heads, "success", "time", "updates per second"), rows)
 
 
 def _events(runs: Sequence[RunRecord]) -> Html:
@@ -229,18 +225,17 @@ def _events(runs: Sequence[RunRecord]) -> Html:
     return table(("run", "step", "event", "what was said"), rows)
 
 
-def _settings(tasks: dict[str, list[Group]]) -> list[Html | tuple[Figure, ...]]:
-    every = [group for groups in tasks.values() for group in groups]
+def _settings(compared: Sequence[Study]) -> list[Html | tuple[Figure, ...]]:
+    # A method may appear in several experiments.
+    every = {(g.task, g.label): g.runs[0].config for study in compared for g in study.groups}
     rows: list[list[Cell]] = []
-    for group in every:
-        changed = changed_settings(group.runs[0].config)
+    for (task, label), config in every.items():
+        changed = changed_settings(config)
         words = ", ".join(f"{name}={value}" for name, (value, _) in changed.items())
-        rows.append([group.task, group.label, table_text(words or "none")])
-    parts: list[Html | tuple[Figure, ...]] = [
-        table(("task", "label", "settings that are not the task's own"), rows)
-    ]
-    folds = [all_settings(g.runs[0].config, f"{g.task}, {g.label}") for g in every]
-    return [*parts, fold("All settings", *folds)]
+        rows.append([task, label, table_text(words or "none")])
+    folds = [all_settings(config, f"{task}, {label}") for (task, label), config in every.items()]
+    heads = ("task", "label", "settings that are not the task's own")
+    return [table(heads, rows), fold("All settings", *folds)]
 
 
 def _failures(found: Collection) -> Html:

@@ -33,8 +33,6 @@ class RunRecord:
     environment: dict[str, Any]
     result: dict[str, Any]
     metrics: list[dict[str, Any]]
-    label: str | None = None
-    """The method's name in experiment.json."""
 
     @property
     def status(self) -> str:
@@ -113,15 +111,40 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Member:
+    """A run of an experiment."""
+
+    path: Path
+    label: str
+    """The method's name; empty if the experiment gives none."""
+    problem: str
+    """What the experiment says about it, should there be no run."""
+
+
+@dataclass(frozen=True)
 class Experiment:
     """An experiment.json; none of its entries is certain to be there."""
 
-    name: str
+    path: Path
+    """The folder it lies in."""
     data: Mapping[str, Any]
 
     @property
     def title(self) -> str:
-        return str(self.data.get("title") or self.data.get("name") or self.name)
+        return str(self.data.get("title") or self.data.get("name") or self.path.name)
+
+    @property
+    def members(self) -> list[Member]:
+        """The runs it lists, which may lie in other folders and belong to other experiments too."""
+        listed = self.data.get("runs")
+        entries = listed if isinstance(listed, list) else []
+        return [self._member(e) for e in entries if isinstance(e, dict) and e.get("path")]
+
+    def _member(self, entry: Mapping[str, Any]) -> Member:
+        path = Path(os.path.normpath(self.path / str(entry["path"])))
+        place = entry.get("x")  # along the axis of a figure of final values
+        label = [str(part) for part in (entry.get("label"), place) if part not in (None, "")]
+        return Member(path, ", ".join(label), str(entry.get("problem") or ""))
 
 
 @dataclass(frozen=True)
@@ -145,7 +168,7 @@ def is_run(folder: Path) -> bool:
     return any((folder / name).exists() for name in ("config.json", "metrics.jsonl"))
 
 
-def read_run(path: Path, name: str, label: str | None = None) -> RunRecord:
+def read_run(path: Path, name: str) -> RunRecord:
     """A run that may still be going on; a fault of its files is an error that says which."""
     run = RunDirectory.open(path, read_only=True)
     config = Config.from_json(run.read_config())
@@ -155,25 +178,26 @@ def read_run(path: Path, name: str, label: str | None = None) -> RunRecord:
     if not metrics:
         raise RunDirectoryError(f"The run in {path} has recorded nothing yet.")
     environment, result = run.read_environment() or {}, run.read_result() or {}
-    return RunRecord(path, name, config, environment, result, metrics, label)
+    return RunRecord(path, name, config, environment, result, metrics)
 
 
 def collect(folder: Path) -> Collection:
-    """Read all runs under a folder, at any depth, in the order of their names."""
+    """Read all runs under a folder, at any depth, and those that its experiments list elsewhere."""
     experiments, failures = _read_experiments(folder)
-    labels = _labels(folder, experiments)
+    paths = dict.fromkeys(_find(folder, "config.json", "metrics.jsonl"), "")
+    for member in (member for experiment in experiments for member in experiment.members):
+        paths.setdefault(member.path, member.problem)
     runs: list[RunRecord] = []
-    for path in _find(folder, "config.json", "metrics.jsonl"):
+    for path, problem in sorted(paths.items()):
         name = _relative(path, folder)
+        if not is_run(path):
+            reason = f"experiment.json lists this run, and there is none yet. {problem}".strip()
+            failures.append(Failure(name, reason))
+            continue
         try:
-            runs.append(read_run(path, name, labels.get(path)))
+            runs.append(read_run(path, name))
         except ReselError as error:
             failures.append(Failure(name, str(error)))
-    found = {run.path for run in runs} | {folder / failure.name for failure in failures}
-    for path in labels:
-        if path not in found:
-            reason = "experiment.json lists this run, but there is none in that folder."
-            failures.append(Failure(_relative(path, folder), reason))
     return Collection(runs, failures, experiments)
 
 
@@ -191,11 +215,11 @@ def _find(folder: Path, *names: str) -> Iterator[Path]:
 def _read_experiments(folder: Path) -> tuple[list[Experiment], list[Failure]]:
     experiments, failures = [], []
     for path in _find(folder, "experiment.json"):
-        name = _relative(path, folder)
+        file = path / "experiment.json"
         try:
-            experiments.append(Experiment(name, _read_object(path / "experiment.json")))
+            experiments.append(Experiment(path, _read_object(file)))
         except ReselError as error:
-            failures.append(Failure(_relative(path / "experiment.json", folder), str(error)))
+            failures.append(Failure(_relative(file, folder), str(error)))
     return experiments, failures
 
 
@@ -209,19 +233,5 @@ def _read_object(path: Path) -> dict[str, Any]:
     return data
 
 
-def _labels(folder: Path, experiments: list[Experiment]) -> dict[Path, str | None]:
-    """What experiment.json calls each of its runs, by the folder of the run."""
-    labels: dict[Path, str | None] = {}
-    for experiment in experiments:
-        listed = experiment.data.get("runs")
-        for entry in listed if isinstance(listed, list) else []:
-            if not (isinstance(entry, dict) and isinstance(entry.get("path"), str)):
-                continue
-            path = Path(os.path.normpath(folder / experiment.name / entry["path"]))
-            label = entry.get("label")
-            labels[path] = label if isinstance(label, str) and label else None
-    return labels
-
-
 def _relative(path: Path, folder: Path) -> str:
-    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
+    return Path(os.path.relpath(path, folder)).as_posix()

@@ -47,7 +47,7 @@ def run_page(run: RunRecord) -> Page:
     learning, other, timing = _learning_figures(run), _other_figures(run), _timing_figures(run)
     sections = [
         Section("Result", [_tiles(run), *_film(run.path)]),
-        Section("Evaluation", [_evaluation_figures(run)]),
+        Section("Evaluation", [_evaluation_figures(run) or paragraph("There was none yet.")]),
         Section("What was run", _what(run)),
         Section("Learning", [learning or paragraph("Learning had not begun.")]),
         Section("Batches and buffer", [other or paragraph("Nothing was recorded.")]),
@@ -93,42 +93,34 @@ def _what(run: RunRecord) -> list[Html]:
 
 
 def _evaluation_figures(run: RunRecord) -> tuple[Figure, ...]:
-    steps, means = run.points("eval", "return_mean")
-    _, deviations = run.points("eval", "return_std")
-    low = high = None
-    if len(deviations) == len(means):
-        low = [m - d for m, d in zip(means, deviations, strict=True)]
-        high = [m + d for m, d in zip(means, deviations, strict=True)]
-    episodes = run.config.training.eval_episodes
-    note = f"Mean over {episodes} episodes of the deterministic policy; shaded: one standard "
-    figures = [
+    note = (
+        f"Mean over {run.config.training.eval_episodes} episodes of the deterministic policy; "
+        "shaded: one standard deviation over these episodes to either side."
+    )
+    share, last = "share of episodes (0 to 1)", "The last complete episode of the exploring policy."
+    figures = (
+        Figure("return", "Evaluation return", "return (reward)", _return_line(run), note),
+        Figure("success", "Success rate", share, _lines(run, "eval", ["success_rate"])),
+        Figure("length", "Episode length", "length (steps)", _lines(run, "eval", ["length_mean"])),
         Figure(
-            "return",
-            "Evaluation return",
+            "episode-return",
+            "Return while training",
             "return (reward)",
-            [Line("return", steps, means, low, high)],
-            note + "deviation over these episodes to either side.",
-        )
-    ]
-    for key, title, unit in (
-        ("success_rate", "Success rate", "share of episodes (0 to 1)"),
-        ("length_mean", "Episode length", "length (steps)"),
-    ):
-        points = run.points("eval", key)
-        if points[0]:
-            figures.append(Figure(file_name(key), title, unit, [Line(key.split("_")[0], *points)]))
-    training = run.points("train", _EPISODE_RETURN)
-    if training[0]:
-        figures.append(
-            Figure(
-                "episode-return",
-                "Return while training",
-                "return (reward)",
-                [Line("return", *training)],
-                "The last complete episode of the exploring policy.",
-            )
-        )
-    return tuple(figures)
+            _lines(run, "train", [_EPISODE_RETURN]),
+            last,
+        ),
+    )
+    return tuple(figure for figure in figures if any(line.x for line in figure.lines))
+
+
+def _return_line(run: RunRecord) -> list[Line]:
+    steps, means = run.points("eval", "return_mean")
+    _, spread = run.points("eval", "return_std")
+    if len(spread) != len(means):
+        return [Line("return", steps, means)]
+    low = [mean - deviation for mean, deviation in zip(means, spread, strict=True)]
+    high = [mean + deviation for mean, deviation in zip(means, spread, strict=True)]
+    return [Line("return", steps, means, low, high)]
 
 
 def _learning_figures(run: RunRecord) -> tuple[Figure, ...]:
@@ -196,7 +188,8 @@ def _events(run: RunRecord) -> Html:
 def _film(folder: Path) -> list[Html]:
     """The films in a run directory, those that are small enough inside the page."""
     parts = []
-    for path in sorted(p for p in folder.iterdir() if p.suffix.lower() in _FILMS):
+    films = (p for p in folder.iterdir() if p.suffix.lower() in _FILMS and p.is_file())
+    for path in sorted(films):
         size = path.stat().st_size
         if size > LARGEST_FILM:
             megabytes = math.ceil(size / 2**20)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from resel.reports.reading import Points, RunRecord
+from resel.reports.reading import Collection, Points, RunRecord
 
 _LONGEST_LABEL = 48
 # What changes neither the course of a run nor how its figures are measured.
@@ -27,8 +27,9 @@ class Group:
 
     @property
     def figures(self) -> list[float]:
-        """The final figures of those runs that have one."""
-        return [run.final_return for run in self.runs if run.final_return is not None]
+        """The final figures of those runs that have one; a diverged run may have none."""
+        found = [run.final_return for run in self.runs if run.final_return is not None]
+        return [figure for figure in found if math.isfinite(figure)]
 
     @property
     def same_settings(self) -> bool:
@@ -51,12 +52,48 @@ Summary = Callable[[Sequence[float]], tuple[float, float, float]]
 """The middle, the lower and the upper edge of some values, at least one."""
 
 
-def group_runs(runs: Sequence[RunRecord]) -> dict[str, list[Group]]:
-    """By task, then by the label of experiment.json or else by equal settings."""
+@dataclass(frozen=True)
+class Study:
+    """The methods that were compared on one task."""
+
+    title: str
+    """Of the experiment; empty for runs that belong to none."""
+    task: str
+    groups: list[Group]
+
+
+def studies(found: Collection) -> list[Study]:
+    """Experiment by experiment with its own labels, then the other runs by equal settings."""
+    runs = {run.path: run for run in found.runs}
+    compared, taken = [], set()
+    for experiment in found.experiments:
+        members = [member for member in experiment.members if member.path in runs]
+        taken |= {member.path for member in members}
+        compared += _by_task(experiment.title, [(m.label, runs[m.path]) for m in members])
+    return compared + _by_task("", [("", run) for run in found.runs if run.path not in taken])
+
+
+def _by_task(title: str, pairs: Sequence[tuple[str, RunRecord]]) -> list[Study]:
     by_task: dict[str, dict[Any, list[RunRecord]]] = {}
-    for run in runs:
-        by_task.setdefault(run.config.task, {}).setdefault(run.label or _key(run), []).append(run)
-    return {task: _groups(task, list(by_task[task].values())) for task in sorted(by_task)}
+    for label, run in pairs:
+        # A label groups runs whatever their settings; without one, equal settings do.
+        key = (label, None if label else _key(run))
+        by_task.setdefault(run.config.task, {}).setdefault(key, []).append(run)
+    return [
+        Study(title, task, _named(task, {k: _unique(v) for k, v in by_task[task].items()}))
+        for task in sorted(by_task)
+    ]
+
+
+def _named(task: str, groups: dict[Any, list[RunRecord]]) -> list[Group]:
+    members = list(groups.values())
+    return [
+        Group(task, label or _label(runs, members), runs) for (label, _), runs in groups.items()
+    ]
+
+
+def _unique(runs: list[RunRecord]) -> list[RunRecord]:
+    return list({run.path: run for run in runs}.values())
 
 
 def over_runs(curves: Sequence[Points], summary: Summary) -> Band:
@@ -106,10 +143,6 @@ def _finite(curve: Points) -> Points:
     return list(kept), list(kept.values())
 
 
-def _groups(task: str, groups: list[list[RunRecord]]) -> list[Group]:
-    return [Group(task, _label(members, groups), members) for members in groups]
-
-
 def _settings(run: RunRecord) -> dict[str, Any]:
     return {k: v for k, v in run.config.flat().items() if k not in _WITHOUT_EFFECT}
 
@@ -120,8 +153,6 @@ def _key(run: RunRecord) -> tuple[tuple[str, Any], ...]:
 
 def _label(members: list[RunRecord], groups: list[list[RunRecord]]) -> str:
     """What tells this group from the others of its task, in few words."""
-    if members[0].label:
-        return members[0].label
     others = [_settings(group[0]) for group in groups]
     settings = _settings(members[0])
     telling = [n for n in settings if n != "encoder" and any(o[n] != settings[n] for o in others)]
