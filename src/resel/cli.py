@@ -237,8 +237,12 @@ def report(argv: Sequence[str]) -> int:
         raise ConfigError(f"--out {arguments.out}: use a file name with .html.")
     made = make_report(arguments.folder)
     made.write(arguments.out)
-    for failure in made.failures:
-        warning = f"{failure.name} is left out. {failure.reason}"
+    if made.failures:
+        first = made.failures[0]
+        warning = (
+            f"The page lists what could not be read ({len(made.failures)}) with the reason; "
+            f"the first is {first.name}: {first.reason}"
+        )
         _err.print(f"[yellow]Warning:[/yellow] {_escape(warning)}", soft_wrap=True)
     if arguments.figures is not None:
         written = made.write_figures(arguments.figures)

@@ -25,6 +25,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         write_run(base / "runs" / name, [0.0, 10.0 * seed], task=evil, seed=seed, success=True)
         listed.append({"path": name, "label": evil})
     write_run(base / "runs" / "other", [5.0, 5.0], task=evil, encoder="gru")
+    listed.append({"path": "other", "label": "gru"})
     (base / "runs" / "experiment.json").write_text(json.dumps({"title": evil, "runs": listed}))
     one = write_run(base / "one", [1.0, 2.0, 4.0], success=True, train_lines=3000)
     written = {"folder": base / "folder.html", "run": base / "run.html"}

@@ -40,7 +40,9 @@ def folder_page(name: str, found: Collection, paper: list[PaperNumber]) -> Page:
     """All runs of a folder, task by task."""
     compared = studies(found)
     sections = [Section("Overview", [_tiles(found), *map(experiment_block, found.experiments)])]
-    sections += [Section(_heading(study, found), _study(study, paper)) for study in compared]
+    for study in compared:
+        heading = _heading(study, found)
+        sections.append(Section(heading, _study(heading, study, paper)))
     sections += [
         Section("Runs and timing", [_run_table(found.runs, compared)]),
         Section("Divergences and events", [_events(found.runs)]),
@@ -50,7 +52,8 @@ def folder_page(name: str, found: Collection, paper: list[PaperNumber]) -> Page:
     ]
     title = found.experiments[0].title if len(found.experiments) == 1 else f"Runs in {name}"
     tasks = len({study.task for study in compared})
-    return Page(title, f"{len(found.runs)} runs, {tasks} tasks, in {name}", sections)
+    counts = f"Runs: {len(found.runs)}, tasks: {tasks}, folder: {name}"
+    return Page(title, counts, sections)
 
 
 def _heading(study: Study, found: Collection) -> str:
@@ -67,9 +70,9 @@ def _tiles(found: Collection) -> Html:
     return tiles([*facts, ("not read", len(found.failures)), ("time in all", duration(hours))])
 
 
-def _study(study: Study, paper: list[PaperNumber]) -> list[Html | tuple[Figure, ...]]:
+def _study(heading: str, study: Study, paper: list[PaperNumber]) -> list[Html | tuple[Figure, ...]]:
     groups, known = study.groups, numbers_for(study.task, paper)
-    figures = [_curves(study.task, groups, known, *measure) for measure in _MEASURES]
+    figures = [_curves(heading, groups, known, *measure) for measure in _MEASURES]
     parts: list[Html | tuple[Figure, ...]] = [tuple(f for f in figures if f is not None)]
     parts.append(_beside_paper(groups, known))
     mixed = [group.label for group in groups if not group.same_settings]
@@ -87,7 +90,7 @@ def _study(study: Study, paper: list[PaperNumber]) -> list[Html | tuple[Figure, 
 
 
 def _curves(
-    task: str,
+    heading: str,
     groups: list[Group],
     known: list[PaperNumber],
     key: str,
@@ -112,7 +115,7 @@ def _curves(
         )
     if largest >= _FEWEST_FOR_QUARTILES:
         note += " The interquartile mean is shaded from the lower to the upper quartile."
-    return Figure(file_name(f"{task}-{name}"), f"{title}, {task}", y, lines, note)
+    return Figure(file_name(f"{heading}-{name}"), f"{title}, {heading}", y, lines, note)
 
 
 def _group_lines(index: int, group: Group, groups: list[Group], key: str) -> list[Line]:
