@@ -35,6 +35,7 @@ from resel.config import (
 )
 from resel.errors import ConfigError, EnvironmentFault, ReselError
 from resel.networks import kernels_are_compiled
+from resel.reports import make_report
 from resel.runs import default_run_path, format_bytes
 from resel.runs.curves import draw, read_curve, write_csv
 from resel.tasks import all_tasks, get_task, make_env, task_settings
@@ -147,6 +148,18 @@ class PlotArguments:
 
 
 @dataclass(frozen=True)
+class ReportArguments:
+    """Write a run, or a folder of runs, as one interactive page (extra `report`)."""
+
+    folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
+    """A run directory, or a folder with runs at any depth."""
+    out: Path = Path("report.html")
+    """Page to write."""
+    figures: Path | None = None
+    """Also write each figure as PNG, SVG and CSV into this folder."""
+
+
+@dataclass(frozen=True)
 class TasksArguments:
     """List the tasks that come with resel."""
 
@@ -256,6 +269,26 @@ def plot(argv: Sequence[str]) -> int:
     return 0
 
 
+def report(argv: Sequence[str]) -> int:
+    arguments = tyro.cli(ReportArguments, args=argv, prog="resel report", config=_PLAIN)
+    if arguments.out.suffix not in (".html", ".htm"):
+        raise ConfigError(f"--out {arguments.out}: use a file name with .html.")
+    made = make_report(arguments.folder)
+    made.write(arguments.out)
+    if made.failures:
+        first = made.failures[0]
+        warning = (
+            f"The page lists what could not be read ({len(made.failures)}) with the reason; "
+            f"the first is {first.name}: {first.reason}"
+        )
+        _err.print(f"[yellow]Warning:[/yellow] {_escape(warning)}", soft_wrap=True)
+    if arguments.figures is not None:
+        written = made.write_figures(arguments.figures)
+        _out.print(f"Figures: {len(written)} files in {arguments.figures}", soft_wrap=True)
+    _out.print(f"Report: {arguments.out}", soft_wrap=True)
+    return 0
+
+
 def tasks(argv: Sequence[str]) -> int:
     arguments = tyro.cli(TasksArguments, args=argv, prog="resel tasks", config=_PLAIN)
     if arguments.show is not None:
@@ -314,6 +347,7 @@ _VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "eval": (evaluate_run, "measure a trained agent"),
     "watch": (watch, "write a film of a trained agent"),
     "plot": (plot, "draw learning curves"),
+    "report": (report, "write runs as one interactive page"),
     "tasks": (tasks, "list the tasks and their settings"),
     "bench": (bench, "measure speed and memory on this machine"),
 }

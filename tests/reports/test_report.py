@@ -1,0 +1,378 @@
+"""What a report says, read back from its HTML."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_folders import write_run
+
+from resel.cli import main
+from resel.errors import DamagedFileError, MissingDependencyError, RunDirectoryError
+from resel.reports import make_report
+from resel.reports import paper as paper_module
+
+_EVIL = "<script>alert('x')</script>&\"%{x}"
+_EMPTY = {"meta", "link", "img", "line", "input", "br"}
+
+
+class Reader(HTMLParser):
+    """Texts, tags and attributes of a page; every element must be closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.scripts: dict[str, str] = {}
+        self.rows: list[list[str]] = []
+        self._open: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+        self.close()
+        assert not self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+        if tag not in _EMPTY:
+            self._open.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in _EMPTY:
+            assert self._open.pop()[0] == tag
+
+    def handle_data(self, data: str) -> None:
+        inside = [tag for tag, _ in self._open]
+        if inside and inside[-1] == "script":
+            key = self._open[-1][1].get("id") or f"script {len(self.scripts)}"
+            self.scripts[key] = self.scripts.get(key, "") + data
+        else:
+            self.texts.append(data)
+        if "td" in inside or "th" in inside:
+            self.rows[-1][-1] += data
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        return dict(json.loads(self.scripts["figures"]))
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.texts)
+
+    def row(self, first: str) -> list[str]:
+        return next(row for row in self.rows if row[0] == first)
+
+
+@pytest.fixture(autouse=True)
+def _light(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five megabytes of somebody else's JavaScript are looked at in one test only."""
+    monkeypatch.setattr("resel.reports.page.plotly_source", lambda: "/* plotly */")
+
+
+def read(folder: Path, tmp_path: Path) -> Reader:
+    out = tmp_path / "out" / "page.html"
+    make_report(folder).write(out)
+    return Reader(out.read_text(encoding="utf-8"))
+
+
+def _traces(figure: dict[str, Any], view: str) -> dict[str, dict[str, Any]]:
+    return {t["name"]: t for t in figure["data"] if t["meta"]["view"] == view and "fill" not in t}
+
+
+def test_one_run(tmp_path: Path) -> None:
+    event = {"event": "environment restarted", "environment": "env 0", "message": "it broke"}
+    run = write_run(
+        tmp_path / "r", [1.0, 2.5, 4.0], success=True, events=[event], lr_policy=0.125, seed=7
+    )
+    page = read(run, tmp_path)
+    evaluation = page.figures["return"]["data"]
+    assert evaluation[1]["x"] == [0, 1000, 2000]
+    assert evaluation[1]["y"] == [1.0, 2.5, 4.0]
+    # The band is the standard deviation of 2 that the run recorded, as one closed outline.
+    assert evaluation[0]["y"] == [-1.0, 0.5, 2.0, 6.0, 4.5, 3.0]
+    assert page.figures["success"]["data"][0]["y"] == [0.5, 0.5, 0.5]
+    assert page.figures["critic-loss"]["data"][0]["y"] == [4.25] * 3
+    names = [trace["name"] for trace in page.figures["gradient-norms"]["data"]]
+    assert names == ["critic/context_encoder", "policy/other"]
+    assert {"entropy", "alpha", "q-values", "speed", "time", "padding_share"} <= set(page.figures)
+    assert page.row("lr_policy") == ["lr_policy", "0.125", "0.003"]
+    assert page.row("processor")[1] == "Some processor"
+    assert page.row("1,000")[1:] == ["environment restarted", "it broke (env 0)"]
+    assert "seed 7" in page.text and "2.5" in page.text and "completed" in page.text
+
+
+def test_every_axis_has_a_title(tmp_path: Path) -> None:
+    page = read(write_run(tmp_path / "r", [1.0, 2.0], success=True), tmp_path)
+    assert len(page.figures) > 10
+    for figure in page.figures.values():
+        assert figure["layout"]["xaxis"]["title"]["text"]
+        assert figure["layout"]["yaxis"]["title"]["text"]
+
+
+def test_a_number_that_is_not_finite_is_a_gap_and_an_event(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "r", [1.0, 2.0, 3.0], status="diverged", broken_at=2)
+    page = read(run, tmp_path)
+    assert page.figures["critic-loss"]["data"][0]["y"] == [4.25, 4.25, None]
+    assert ["2,000", "not finite", "the first time: critic_loss"] in page.rows
+    assert ["2,000", "run diverged", ""] in page.rows
+
+
+def test_seeds_are_taken_together_and_settings_are_not(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    write_run(runs / "deep" / "er" / "a1", [0.0, 10.0], encoder="gru", seed=1)
+    write_run(runs / "a2", [2.0, 20.0, 30.0], encoder="gru", seed=2, threads=2)
+    write_run(runs / "b", [5.0, 5.0], encoder="mamba", seed=1)
+    page = read(runs, tmp_path)
+    means = _traces(page.figures["TMaze-v0-return"], "mean ± standard error")
+    assert means["gru"]["y"] == [1.0, 15.0, 30.0]
+    assert means["gru"]["customdata"] == [[2, "1"], [2, "5"], [1, "–"]]
+    assert means["mamba"]["y"] == [5.0, 5.0]
+    single = _traces(page.figures["TMaze-v0-return"], "single runs")
+    assert single["gru: a2"]["y"] == [2.0, 20.0, 30.0]
+    # Final figures: means of all evaluations, as there are fewer than five.
+    assert page.row("gru")[1] == "11.17 ± 6.167"
+    assert page.row("gru")[4] == "1, 2"
+    assert page.row("deep/er/a1")[1:4] == ["TMaze-v0", "gru", "1"]
+
+
+def test_the_paper_stands_beside_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = tmp_path / "paper"
+    tables.mkdir()
+    (tables / "tables.csv").write_text(
+        "table,env,step,method,mean,stderr\n"
+        "table.x,Hopper-gravity-v2,2000000,RESeL,2846,191\n"
+        "table.x,Hopper-gravity-v2,2000000,ESCP,2683,369\n"
+        "table.x,Average (as printed),2000000,ESCP,1,\n"
+        "table.t,HalfCheetah-v2|layers=1|gpu_memory_mb,,FC,1474,\n"
+    )
+    monkeypatch.setattr(paper_module, "paper_folder", lambda: tables)
+    write_run(tmp_path / "runs" / "a", [1.0, 2.0], task="Hopper-gravity-v0")
+    write_run(tmp_path / "runs" / "b", [1.0, 2.0], task="HalfCheetah-v2")
+    page = read(tmp_path / "runs", tmp_path)
+    assert page.row("ESCP") == ["ESCP", "2,683 ± 369", "–", "2,000,000", "–", "–", "table.x"]
+    assert page.row("mamba")[1] == "1.5"
+    assert "1,474" not in page.text
+    reference = page.figures["Hopper-gravity-v0-return"]["data"][-1]
+    assert reference["y"] == [2846, 2846] and reference["visible"] is False
+
+
+def test_an_experiment_names_its_runs(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    write_run(runs / "a", [1.0, 2.0], seed=1)
+    write_run(runs / "b", [1.0, 4.0], seed=2, gamma=0.9)
+    listed = [{"path": "a", "label": "Ours"}, {"path": "b", "label": "Ours"}, {"path": "gone"}, 3]
+    document = {"title": "Figure 1", "scale": "smoke", "runs": listed, "outcomes": ["x.csv"]}
+    (runs / "experiment.json").write_text(json.dumps(document))
+    page = read(runs, tmp_path)
+    assert "Figure 1" in page.text and "x.csv" in page.text
+    assert page.row("Ours")[4] == "1, 2"
+    assert "different settings share a label: Ours" in page.text
+    assert "lists this run" in page.row("gone")[1]
+
+
+def test_experiments_share_runs_that_lie_elsewhere(tmp_path: Path) -> None:
+    write_run(tmp_path / "all" / "runs" / "a", [1.0, 2.0], seed=1)
+    write_run(tmp_path / "all" / "runs" / "b", [1.0, 4.0], seed=2, gamma=0.9)
+    write_run(tmp_path / "all" / "runs" / "c", [1.0, 6.0], seed=3, gamma=0.8)
+    for name, label in (("fig-1", "Ours"), ("fig-2", "gamma")):
+        (tmp_path / "all" / name).mkdir()
+        listed: list[dict[str, Any]] = [
+            {"path": "../runs/a", "label": label, "x": 0.99},
+            {"path": "../runs/b", "label": label, "x": 0.9, "status": "diverged"},
+            {"path": "../runs/later", "label": label, "x": 1, "problem": "waits"},
+        ]
+        document = {"title": name.upper(), "runs": listed, "files": ["x.csv"], "notes": ["a note"]}
+        (tmp_path / "all" / name / "experiment.json").write_text(json.dumps(document))
+    page = read(tmp_path / "all" / "fig-1", tmp_path)
+    assert [row[0] for row in page.rows if row[0].startswith("../runs/")] == [
+        "../runs/a",
+        "../runs/b",
+        "../runs/later",
+    ]
+    assert page.row("Ours, 0.9")[1] == "2.5"
+    assert page.row("notes")[1] == "a note"
+    assert page.row("../runs/later")[1].endswith("none yet. waits")
+    every = read(tmp_path / "all", tmp_path)
+    assert every.row("runs/a")[2] == "Ours, 0.99 / gamma, 0.99"
+    assert {"FIG-1: TMaze-v0", "FIG-2: TMaze-v0", "TMaze-v0"} <= set(every.texts)
+    assert every.row("gru")[1] == "3.5"
+    studies = ("FIG-1-TMaze-v0", "FIG-2-TMaze-v0", "TMaze-v0")
+    assert set(every.figures) == {f"{study}-return" for study in studies}
+
+
+def test_text_of_runs_is_only_text(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    name = "<img src=x onerror=alert(1)>"
+    event = {"event": _EVIL, "message": _EVIL, "traceback": _EVIL, _EVIL: 1}
+    write_run(runs / name, [1.0, 2.0], task=_EVIL, status=_EVIL, events=[event])
+    write_run(runs / "b", [1.0, 2.0], task=_EVIL, seed=2)
+    listed = [{"path": name, "label": _EVIL}, {"path": "b", "label": _EVIL}]
+    document = {"title": _EVIL, "name": _EVIL, "runs": listed, _EVIL: _EVIL}
+    (runs / "experiment.json").write_text(json.dumps(document))
+    for folder in (runs, runs / name):
+        page = read(folder, tmp_path)
+        tags = [tag for tag, _ in page.tags]
+        assert tags.count("script") == 3 and "img" not in tags
+        assert not any(key.startswith("on") for _, attributes in page.tags for key in attributes)
+        assert _EVIL in page.text
+        names = json.dumps([t["name"] for f in page.figures.values() for t in f["data"]])
+        assert "<" not in names
+
+
+def test_nothing_is_fetched(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "r", [1.0, 2.0])
+    (run / "film.gif").write_bytes(b"GIF89a")
+    page = read(run, tmp_path)
+    links = [a[key] for _, a in page.tags for key in ("src", "href", "action") if key in a]
+    assert links and all(link and link.startswith(("data:", "#")) for link in links)
+    policy = next(a["content"] for t, a in page.tags if a.get("http-equiv"))
+    assert policy and "default-src 'none'" in policy and "http" not in policy
+
+
+def test_films(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write_run(tmp_path / "r", [1.0, 2.0])
+    (run / "small.mp4").write_bytes(b"film")
+    (run / "large.gif").write_bytes(bytes(2000))
+    monkeypatch.setattr("resel.reports.run_page.LARGEST_FILM", 1000)
+    page = read(run, tmp_path)
+    sources = [a["src"] for tag, a in page.tags if tag in ("video", "img")]
+    assert sources == ["data:video/mp4;base64,ZmlsbQ=="]
+    assert "large.gif: 1 MB, too large" in page.text
+
+
+def test_long_curves_are_thinned_and_the_page_says_so(tmp_path: Path) -> None:
+    page = read(write_run(tmp_path / "r", [1.0], train_lines=5000), tmp_path)
+    loss = page.figures["critic-loss"]["data"][0]
+    assert 500 < len(loss["x"]) <= 1000
+    assert max(loss["y"]) == 4.25
+    assert min(loss["y"]) == pytest.approx(min(map(math.sin, range(5000))))
+    assert "Of up to 5,001 points" in page.text
+
+
+def test_what_cannot_be_read_is_listed_and_kept(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    write_run(runs / "good", [1.0, 2.0])
+    write_run(runs / "going on", [1.0], status=None)
+    for name, text in (("half", '{"task": "TM'), ("newer", '{"network": {"flux": 3}}')):
+        (runs / name).mkdir()
+        (runs / name / "config.json").write_text(text)
+    (runs / "no config").mkdir()
+    (runs / "no config" / "metrics.jsonl").write_text("{}\n")
+    silent = write_run(runs / "silent", [])
+    cut = write_run(runs / "cut", [1.0, 2.0])
+    with (cut / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 3000, "kind": "ev')
+    bad = write_run(runs / "bad line", [1.0])
+    (bad / "metrics.jsonl").write_text('{"step": 1}\nnonsense\n')
+    (runs / "experiment.json").write_text("[]")
+    before = sorted(runs.rglob("*"))
+    page = read(runs, tmp_path)
+    assert sorted(runs.rglob("*")) == before and silent.is_dir()
+    reasons = {
+        "half": "cannot be read as JSON",
+        "newer": "network.flux",
+        "no config": "no config.json",
+        "silent": "recorded nothing",
+        "bad line": "damaged in line 2",
+        "experiment.json": "does not hold a JSON object",
+    }
+    for name, reason in reasons.items():
+        assert reason in page.row(name)[1]
+    assert page.row("going on")[4] == "no result yet"
+    assert page.row("cut")[5] == "1,000"
+
+
+def test_a_run_without_evaluations(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "a", [], train_lines=3, status=None)
+    page = read(tmp_path / "runs", tmp_path)
+    assert page.row("a")[4:8] == ["no result yet", "2", "12,000", "–"]
+    assert not page.figures
+    alone = read(tmp_path / "runs" / "a", tmp_path)
+    assert "return" not in alone.figures and len(alone.figures["critic-loss"]["data"][0]["y"]) == 3
+    assert "There was none yet." in alone.text
+
+
+def test_a_figure_that_is_not_finite_does_not_hide_the_others(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "a", [1.0, 3.0], seed=1)
+    write_run(tmp_path / "runs" / "b", [1.0, math.nan], seed=2, status="diverged")
+    page = read(tmp_path / "runs", tmp_path)
+    assert page.row("gru")[1:6] == ["2", "–", "1,000", "1, 2", "1"]
+    assert page.row("b")[7] == "–"
+
+
+def test_the_same_runs_give_the_same_files(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "a", [1.0, 2.0], seed=1)
+    write_run(tmp_path / "runs" / "b", [1.0, 3.0], seed=2)
+    written = []
+    for name in ("one", "two"):
+        report = make_report(tmp_path / "runs")
+        report.write(tmp_path / name / "page.html")
+        report.write_figures(tmp_path / name / "figures")
+        files = sorted(p for p in (tmp_path / name).rglob("*") if p.is_file())
+        written.append({p.relative_to(tmp_path / name): p.read_bytes() for p in files})
+    assert len(written[0]) == 4
+    assert written[0] == written[1]
+
+
+def test_errors(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RunDirectoryError, match=r"no run in .* or below"):
+        make_report(tmp_path / "empty")
+    with pytest.raises(RunDirectoryError, match="There is no folder"):
+        make_report(tmp_path / "nowhere")
+    broken = tmp_path / "runs" / "broken"
+    broken.mkdir(parents=True)
+    (broken / "config.json").write_text("nonsense")
+    with pytest.raises(RunDirectoryError, match=r"None of the 1 runs .* cannot be read as JSON"):
+        make_report(tmp_path / "runs")
+    with pytest.raises(DamagedFileError, match="cannot be read as JSON"):
+        make_report(broken)
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "runs" / "a", [1.0, 2.0])
+    (tmp_path / "runs" / "b").mkdir()
+    (tmp_path / "runs" / "b" / "config.json").write_text("[]")
+    assert main(["report", "runs", "--figures", "figures"]) == 0
+    said = capsys.readouterr()
+    assert "Report: report.html" in said.out and "3 files in figures" in said.out
+    assert "could not be read (1)" in said.err and "the first is b: " in said.err
+    assert "TMaze-v0" in Reader(Path("report.html").read_text(encoding="utf-8")).text
+    (tmp_path / "file").touch()
+    for arguments, message in (
+        (["report", "nowhere"], "There is no folder"),
+        (["report", "runs", "--out", "a.pdf"], "file name with .html"),
+        (["report", "runs", "--out", "file/a.html"], "cannot be written"),
+        (["report", "runs", "--figures", "file"], "cannot be written"),
+    ):
+        assert main(arguments) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_without_plotly_the_error_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from resel.reports.interactive import plotly_source
+
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(MissingDependencyError, match=r"resel\[report\]"):
+        plotly_source()
+
+
+def test_the_page_carries_plotly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from resel.reports.interactive import plotly_source
+
+    monkeypatch.setattr("resel.reports.page.plotly_source", plotly_source)
+    out = tmp_path / "page.html"
+    make_report(write_run(tmp_path / "r", [1.0, 2.0])).write(out)
+    text = out.read_text(encoding="utf-8")
+    assert "plotly.js v" in text
+    assert len(text) < 7e6
