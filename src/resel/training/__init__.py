@@ -2,8 +2,9 @@
 
 from resel.training.acting import Actor, PolicyState
 from resel.training.collector import Collector
-from resel.training.environment import AnyStage, Env, EnvFactory, Stage
+from resel.training.environment import AnyStage, Env, EnvFactory, Outcome, Stage
 from resel.training.evaluation import Evaluation, evaluate, evaluation_seeds
+from resel.training.opening import open_trainer
 from resel.training.progress import Callback, ProgressLine, TrainProgress, describe_groups
 from resel.training.run import Resume, Run
 from resel.training.saving import check_spaces, read_agent, save_agent, spaces_of, use_weights
@@ -19,6 +20,7 @@ __all__ = [
     "Env",
     "EnvFactory",
     "Evaluation",
+    "Outcome",
     "PolicyState",
     "ProgressLine",
     "Resume",
@@ -34,6 +36,7 @@ __all__ = [
     "evaluation_seeds",
     "make_stages",
     "make_task",
+    "open_trainer",
     "read_agent",
     "save_agent",
     "spaces_of",
