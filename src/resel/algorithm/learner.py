@@ -305,5 +305,6 @@ def _optimizer_state(tensors: Mapping[str, Tensor], prefix: str) -> dict[int, di
     for name, tensor in tensors.items():
         if name.startswith(prefix):
             index, key = name.removeprefix(prefix).split(".", 1)
-            state.setdefault(int(index), {})[key] = tensor
+            # A copy: the optimiser would go on writing into what it was given.
+            state.setdefault(int(index), {})[key] = tensor.clone()
     return state
