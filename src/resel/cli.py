@@ -238,6 +238,8 @@ def plot(argv: Sequence[str]) -> int:
 
 def diagnose(argv: Sequence[str]) -> int:
     arguments = tyro.cli(DiagnoseArguments, args=argv, prog="resel diagnose", config=_PLAIN)
+    if arguments.out is not None and arguments.out.is_file():
+        raise ConfigError(f"--out {arguments.out} is a file: give a folder.")
     run = RunDirectory.open(arguments.run, read_only=True)
     config = Config.from_json(run.read_config())
     prepare_process(config.training.threads, config.network.width)
@@ -486,7 +488,8 @@ def _show_diagnosis(found: Diagnosis) -> None:
         f"[bold]{measured.task}[/bold] with {measured.encoder} at step {measured.step:,}: one "
         f"policy update, {len(measured.lengths)} episodes, L2 distance of {measured.distance}"
     )
-    table = Table("LR_CE", "LR_other", "first step", "converged", "factor", "K_h", "K_y", box=None)
+    names = ("LR_CE", "LR_other", "first step", "converged", "factor", "K_h", "K_y", "misfit")
+    table = Table(*names, box=None)
     for variation in measured.variations:
         factor, effective = variation.factor, variation.effective
         table.add_row(
@@ -496,9 +499,12 @@ def _show_diagnosis(found: Diagnosis) -> None:
             "-" if factor is None else f"{factor:.2f}",
             f"{effective.K_h:.4f}",
             f"{effective.K_y:.4f}",
+            f"{effective.relative_error:.0%}",
         )
     _out.print(table)
-    _out.print("K_h and K_y are effective values: fitted to the curve, not bounds.")
+    _out.print(
+        "K_h and K_y are effective values: fitted to the curve, with that misfit, no bounds."
+    )
     for paragraph in found.words():
         _out.print(paragraph)
 

@@ -63,11 +63,10 @@ def test_the_advice_in_words(make_run: MakeRun) -> None:
         changed = dataclasses.replace(found, lr_context_encoder=own, balanced_lr=balanced)
         return " ".join(changed.words())
 
-    assert "10 times as much" in words(1e-3, 1e-4) and "lower --lr-ce to about" in words(1e-3, 1e-4)
-    assert "10 times less" in words(1e-5, 1e-4) and "room up to --lr-ce 0.0001" in words(1e-5, 1e-4)
-    assert "in balance" in words(1e-4, 1e-4) and "3 times smaller than LR_other" in words(
-        1e-4, 1e-4
-    )
+    unstable, safe, good = words(1e-3, 1e-4), words(1e-5, 1e-4), words(1e-4, 1e-4)
+    assert "10 times that" in unstable and "lower --lr-ce to about 0.0001" in unstable
+    assert "10 times smaller than that: safe" in safe and "room up to --lr-ce 0.0001" in safe
+    assert "3 times smaller than LR_other" in good and "1 times that: in balance" in good
     assert "nothing to balance" in words(1e-4, None)
 
 
@@ -143,3 +142,12 @@ def test_paths_the_command_refuses(make_run: MakeRun, tmp_path: Path, capsys: An
         assert message in capsys.readouterr().err
     assert main(["diagnose", str(make_run()), "--episodes", "1"]) == 2
     assert "episodes=1 is too small" in capsys.readouterr().err
+
+
+def test_places_the_command_cannot_write_to(make_run: MakeRun, tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "file").touch()
+    command = ["diagnose", str(make_run()), "--episodes", "2", "--out"]
+    assert main([*command, str(tmp_path / "file")]) == 2
+    assert "is a file: give a folder" in capsys.readouterr().err
+    assert main([*command, str(tmp_path / "file" / "below")]) == 2
+    assert "cannot be written to" in capsys.readouterr().err

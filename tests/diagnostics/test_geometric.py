@@ -62,10 +62,12 @@ def test_curves_without_growth() -> None:
     assert (falling.K_h, falling.K_y) == (0, 0) and falling.epsilon == pytest.approx(0.75)
 
 
-def test_a_curve_that_starts_slowly_keeps_a_positive_epsilon() -> None:
+def test_epsilon_is_never_below_the_first_step() -> None:
     curve = np.concatenate([np.full(10, 0.01), np.full(90, 1.0)])
     found = fit(curve)
-    assert found.epsilon >= 0.01 and found.K_y > 0
+    assert found.epsilon == pytest.approx(0.01) and 0 < found.K_y < 100
+    bent = fit(np.concatenate([[1e-20], np.linspace(0.5, 1.0, 99)]))
+    assert bent.epsilon >= 1e-6 and np.isfinite(bent.K_y)
     still_rising = fit(np.arange(1.0, 101.0))
     assert still_rising.K_h <= 1 - 1 / 1000 + 1e-12
 

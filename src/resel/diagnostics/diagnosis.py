@@ -12,6 +12,7 @@ from typing import Any
 
 from resel.diagnostics._picture import draw
 from resel.diagnostics.amplification import Amplification, Probe, Rates, Variation
+from resel.errors import RunDirectoryError
 
 _TOLERANCE = 0.02
 _REACH = 1000.0
@@ -52,7 +53,7 @@ class Diagnosis:
             f"At LR_CE = LR_other = {self.lr_other:g}, one update of the context encoder moves the "
             f"actions by {same.first:.3g} at the first step and by {same.converged:.3g} in the end"
             f"{_times(same)}; one of the other layers by {others.first:.3g} and "
-            f"{others.converged:.3g}{_times(others)}.",
+            f"{others.converged:.3g}{_times(others)}.{_growth(same, others)}",
             self._advice(),
         ]
 
@@ -67,19 +68,19 @@ class Diagnosis:
         found = (
             f"Both move the policy equally much in the end at LR_CE = {balanced:.2g}, "
             f"{_share(balanced, self.lr_other)}. This run uses LR_CE = {own:g}, "
+            f"{_share(own, balanced, 'that')}"
         )
         if own > _BALANCE * balanced:
             return (
-                f"{found}{own / balanced:.2g} times as much: its context encoder changes the "
-                f"policy more than all other layers do. If training is unstable, lower "
-                f"--lr-ce to about {balanced:.1g}."
+                f"{found}: its context encoder changes the policy more than all other layers do. "
+                f"If training is unstable, lower --lr-ce to about {balanced:.1g}."
             )
         if own * _BALANCE < balanced:
             return (
-                f"{found}{balanced / own:.2g} times less: safe, and if memory is learned too "
-                f"slowly there is room up to --lr-ce {balanced:.1g}."
+                f"{found}: safe, and if memory is learned too slowly there is room up to "
+                f"--lr-ce {balanced:.1g}."
             )
-        return f"{found}which is in balance."
+        return f"{found}: in balance, for which a factor of {_BALANCE:g} either way is allowed."
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -98,10 +99,16 @@ class Diagnosis:
 
     def write(self, folder: Path) -> list[Path]:
         """diagnosis.json and diagnosis.png; the files that were written."""
-        folder.mkdir(parents=True, exist_ok=True)
         document, picture = folder / "diagnosis.json", folder / "diagnosis.png"
-        document.write_text(json.dumps(self.to_json(), indent=1) + "\n")
-        draw(self.amplification, picture)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            document.write_text(json.dumps(self.to_json()) + "\n")
+            draw(self.amplification, picture)
+        except OSError as error:
+            raise RunDirectoryError(
+                f"The diagnosis cannot be written to {folder} ({error.strerror}): choose another "
+                "folder."
+            ) from error
         return [document, picture]
 
 
@@ -156,7 +163,14 @@ def _times(variation: Variation) -> str:
     return "" if variation.factor is None else f" ({variation.factor:.1f} times as much)"
 
 
-def _share(rate: float, other: float) -> str:
+def _growth(memory: Variation, others: Variation) -> str:
+    """The growth that is the memory's own: actions may be easier to move later in any case."""
+    if not memory.factor or not others.factor:
+        return ""
+    return f" The context encoder's grows {memory.factor / others.factor:.1f} times more."
+
+
+def _share(rate: float, other: float, name: str = "LR_other") -> str:
     if rate < other:
-        return f"{other / rate:.2g} times smaller than LR_other"
-    return f"{rate / other:.2g} times LR_other"
+        return f"{other / rate:.2g} times smaller than {name}"
+    return f"{rate / other:.2g} times {name}"

@@ -58,11 +58,13 @@ class Effective:
 
 
 def fit(curve: Sequence[float] | Curve) -> Effective:
-    """Least squares of Proposition 1's form over K_h in [0, 1), K_y >= 0 and epsilon >= 0.
+    """Least squares of Proposition 1's form over K_h in [0, 1), K_y >= 0 and epsilon >= d_0.
 
-    For a given K_h the form is linear in epsilon and epsilon K_y, so only K_h is searched for: on
-    a grid in log(1 - K_h) and then by golden section. 1 - K_h is not taken below 1 / (10 steps):
-    a curve that still rises at its end does not tell how far it would.
+    epsilon bounds the variation where hidden states are equal, as they are at the first step, so
+    less than was measured there it cannot be. For a given K_h the form is linear in epsilon and
+    epsilon K_y, so only K_h is searched for: on a grid in log(1 - K_h) and then by golden section.
+    1 - K_h is not taken below 1 / (10 steps): a curve that still rises at its end does not tell
+    how far it would.
     """
     d = np.asarray(curve, np.float64)
     if d.ndim != 1 or len(d) < 3 or not np.isfinite(d).all():
@@ -92,16 +94,15 @@ def _growth(K_h: float, steps: int) -> Curve:
 
 
 def _linear(d: Curve, g: Curve) -> tuple[float, float]:
-    """epsilon and epsilon K_y, neither below 0, of the best d = epsilon + epsilon K_y g."""
+    """epsilon and epsilon K_y of the best d = epsilon + epsilon K_y g."""
+    lowest = max(float(d[0]), 1e-6 * float(d.max()))
     centred = g - g.mean()
     slope = float(centred @ d / (centred @ centred))
     epsilon = float(d.mean() - slope * g.mean())
     if slope < 0:
-        return float(d.mean()), 0.0
-    if epsilon < 0:
-        # Below 0 it has no meaning: then it is what it stands for, the variation at the first step.
-        epsilon = max(float(d[0]), 1e-6 * float(d.max()))
-        slope = max(0.0, float(g @ (d - epsilon) / (g @ g)))
+        return max(float(d.mean()), lowest), 0.0
+    if epsilon < lowest:
+        epsilon, slope = lowest, max(0.0, float(g @ (d - lowest) / (g @ g)))
     return epsilon, slope
 
 
