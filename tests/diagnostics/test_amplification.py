@@ -120,7 +120,7 @@ def test_the_protocol_on_a_run(encoder: str, make_run: MakeRun) -> None:
     json.dumps(found.to_json(), allow_nan=False)
     assert found.to_json()["variations"][0]["effective"]["K_h"] == same.effective.K_h
     assert found.of(Rates(0.0, 6e-3)) is fast
-    assert measure_amplification(path, [*PAPER_RATES, (0.0, 0.0)], 6, 3) == found
+    assert measure_amplification(path, PAPER_RATES[:1], 6, 3).variations == (same,)
     assert measure_amplification(path, PAPER_RATES[:1], 6, 4).variations[0] != same
 
 

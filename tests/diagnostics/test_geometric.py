@@ -59,7 +59,7 @@ def test_curves_without_growth() -> None:
     flat = fit(np.full(20, 0.3))
     assert flat.epsilon == pytest.approx(0.3) and flat.variation(20) == pytest.approx(0.3)
     falling = fit(np.linspace(1.0, 0.5, 20))
-    assert (falling.K_h, falling.K_y) == (0, 0) and falling.epsilon == pytest.approx(0.75)
+    assert (falling.K_h, falling.K_y) == (0, 0) and falling.epsilon == 1
 
 
 def test_epsilon_is_never_below_the_first_step() -> None:
