@@ -35,8 +35,9 @@ def draw(amplification: Amplification, path: Path) -> None:
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
     handles, labels = panels[0].get_legend_handles_labels()
+    columns = 5 if len(panels) == 3 else 3
     figure.legend(
-        handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9
+        handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9
     )
     figure.suptitle(
         f"One policy update of {amplification.task}, {amplification.encoder}, step "
