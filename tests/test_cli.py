@@ -27,7 +27,7 @@ from resel.tasks import task_settings
 from resel.training import ProgressLine, TrainProgress
 
 COMMAND = str(Path(sys.executable).with_name("resel"))
-VERBS = ("train", "resume", "eval", "watch", "plot", "report", "tasks", "bench")
+VERBS = ("train", "resume", "eval", "watch", "plot", "report", "diagnose", "tasks", "bench")
 SMALL = ["--steps", "6e1", "--eval-every", "20", "--checkpoint-every", "2_0", "--threads", "1"]
 
 
@@ -254,7 +254,7 @@ def test_values_that_cannot_work(flags: list[str], told: str, capsys: Any, tmp_p
         (["plot"], "at least one run"),
         (["plot", "nowhere", "--out", "a.txt"], ".png, .svg or .pdf"),
         (["tasks", "--show", "TMaze"], "Did you mean TMaze-v0"),
-        (["tran"], "use one of train, resume, eval, watch, plot, report, tasks, bench"),
+        (["tran"], "use one of train, resume, eval, watch, plot, report, diagnose, tasks, bench"),
     ],
 )
 def test_mistakes(argv: list[str], told: str, capsys: Any, tmp_path: Path) -> None:

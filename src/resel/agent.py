@@ -11,6 +11,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from resel.algorithm import Learner
 from resel.config import SIZES, Config, SizeName
 from resel.errors import BadInputError, ConfigError
 from resel.randomness import draw_seed, torch_stream
@@ -89,6 +90,11 @@ class RESeL:
     def actor(self) -> Actor:
         """The policy, one step at a time, without the conveniences of `predict`."""
         return self._trainer.actor
+
+    @property
+    def learner(self) -> Learner:
+        """Networks and optimisers, for whoever wants to look inside."""
+        return self._trainer.learner
 
     @property
     def evaluations(self) -> list[tuple[int, float, float]]:

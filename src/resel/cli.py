@@ -33,6 +33,8 @@ from resel.config import (
     SizeName,
     TrainingConfig,
 )
+from resel.diagnostics import Diagnosis
+from resel.diagnostics import diagnose as diagnose_run
 from resel.errors import ConfigError, EnvironmentFault, ReselError
 from resel.networks import kernels_are_compiled
 from resel.reports import make_report
@@ -157,6 +159,22 @@ class ReportArguments:
     """Page to write."""
     figures: Path | None = None
     """Also write each figure as PNG, SVG and CSV into this folder."""
+
+
+@dataclass(frozen=True)
+class DiagnoseArguments:
+    """Measure what one update does to the policy of a run, and which LR_CE suits it."""
+
+    run: _RunPath
+    """A run directory with a checkpoint. It is only read."""
+    episodes: Count = 20
+    """How many to record and compare."""
+    seed: Count = 1
+    """Chooses the batch and the episodes."""
+    json: bool = False
+    """Print one JSON object and nothing else."""
+    out: Path | None = None
+    """Folder to write diagnosis.json and the picture diagnosis.png to."""
 
 
 @dataclass(frozen=True)
@@ -289,6 +307,25 @@ def report(argv: Sequence[str]) -> int:
     return 0
 
 
+def diagnose(argv: Sequence[str]) -> int:
+    arguments = tyro.cli(DiagnoseArguments, args=argv, prog="resel diagnose", config=_PLAIN)
+    if arguments.out is not None and arguments.out.is_file():
+        raise ConfigError(f"--out {arguments.out} is a file: give a folder.")
+    config = saved_config(arguments.run)
+    prepare_process(config.training.threads, config.network.width)
+    if not kernels_are_compiled():
+        _err.print("Compiling kernels for this machine: about a minute, once.")
+    found = diagnose_run(arguments.run, arguments.episodes, arguments.seed)
+    written = [] if arguments.out is None else found.write(arguments.out)
+    if arguments.json:
+        print(json.dumps(found.to_json()))
+        return 0
+    _show_diagnosis(found)
+    for path in written:
+        _out.print(f"Written: {path}", soft_wrap=True)
+    return 0
+
+
 def tasks(argv: Sequence[str]) -> int:
     arguments = tyro.cli(TasksArguments, args=argv, prog="resel tasks", config=_PLAIN)
     if arguments.show is not None:
@@ -348,6 +385,7 @@ _VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "watch": (watch, "write a film of a trained agent"),
     "plot": (plot, "draw learning curves"),
     "report": (report, "write runs as one interactive page"),
+    "diagnose": (diagnose, "measure what an update does to a policy, and advise on LR_CE"),
     "tasks": (tasks, "list the tasks and their settings"),
     "bench": (bench, "measure speed and memory on this machine"),
 }
@@ -502,6 +540,33 @@ def _show_task(name: str, preset: str) -> int:
             table.add_row(field.name, str(value), "task's own" if field.name in own else "")
     _out.print(table)
     return 0
+
+
+def _show_diagnosis(found: Diagnosis) -> None:
+    measured = found.amplification
+    _out.print(
+        f"[bold]{measured.task}[/bold] with {measured.encoder} at step {measured.step:,}: one "
+        f"policy update, {len(measured.lengths)} episodes, L2 distance of {measured.distance}"
+    )
+    names = ("LR_CE", "LR_other", "first step", "converged", "factor", "K_h", "K_y", "misfit")
+    table = Table(*names, box=None)
+    for variation in measured.variations:
+        factor, effective = variation.factor, variation.effective
+        table.add_row(
+            *(f"{rate:.3g}" for rate in variation.rates),
+            f"{variation.first:.4g}",
+            f"{variation.converged:.4g}",
+            "-" if factor is None else f"{factor:.2f}",
+            f"{effective.K_h:.4f}",
+            f"{effective.K_y:.4f}",
+            f"{effective.relative_error:.0%}",
+        )
+    _out.print(table)
+    _out.print(
+        "K_h and K_y are effective values: fitted to the curve, with that misfit, no bounds."
+    )
+    for paragraph in found.words():
+        _out.print(paragraph)
 
 
 def _print_help() -> None:

@@ -85,7 +85,7 @@ class Learner:
         """Learn once from a batch. Metrics stay on the device; read them only when needed."""
         settings = self.config.algorithm
         batch = batch.to(self.device)
-        inputs, action = self._inputs(batch)
+        inputs, action = self.inputs(batch)
         alpha = self.log_alpha.detach().exp()
         learns_policy = self.updates % settings.policy_delay == 0
         metrics: Metrics = {}
@@ -125,7 +125,27 @@ class Learner:
         self.updates += 1
         return metrics
 
-    def _inputs(self, batch: PackedBatch) -> tuple[ContextInputs, Tensor]:
+    def update_policy(self, batch: PackedBatch, lr_context_encoder: float, lr_other: float) -> None:
+        """One step of the policy alone, at rates that need not be those of the config.
+
+        Critic, temperature and the count of updates stay; the moments and the noise move on.
+        """
+        batch = batch.to(self.device)
+        inputs, _ = self.inputs(batch)
+        with torch.no_grad():
+            embedded = self.critic.embed(inputs, batch.start)
+        policy = self.policy(inputs, batch.start)
+        loss, _ = self._policy_loss(batch, embedded, policy, self.log_alpha.detach().exp())
+        rates = {"context_encoder": lr_context_encoder, "other": lr_other}
+        groups = self._optimizers["policy"].param_groups
+        usual = [group["lr"] for group in groups]
+        for group in groups:
+            group["lr"] = rates[group["name"]]
+        self._step("policy", loss, None)
+        for group, lr in zip(groups, usual, strict=True):
+            group["lr"] = lr
+
+    def inputs(self, batch: PackedBatch) -> tuple[ContextInputs, Tensor]:
         """What the networks read, and the taken action (Box values, or an index)."""
         observation = self.normalizer(batch.observation)
         if self.dims.discrete:
@@ -302,5 +322,6 @@ def _optimizer_state(tensors: Mapping[str, Tensor], prefix: str) -> dict[int, di
     for name, tensor in tensors.items():
         if name.startswith(prefix):
             index, key = name.removeprefix(prefix).split(".", 1)
-            state.setdefault(int(index), {})[key] = tensor
+            # A copy: the optimiser would go on writing into what it was given.
+            state.setdefault(int(index), {})[key] = tensor.clone()
     return state

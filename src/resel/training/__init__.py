@@ -2,8 +2,9 @@
 
 from resel.training.acting import Actor, PolicyState
 from resel.training.collector import Collector
-from resel.training.environment import AnyStage, Env, EnvFactory, Stage
+from resel.training.environment import AnyStage, Env, EnvFactory, Outcome, Stage
 from resel.training.evaluation import Evaluation, evaluate, evaluation_seeds
+from resel.training.opening import open_trainer
 from resel.training.progress import Callback, ProgressLine, TrainProgress, describe_groups
 from resel.training.replay_log import ReplayLog
 from resel.training.run import Run
@@ -21,6 +22,7 @@ __all__ = [
     "Env",
     "EnvFactory",
     "Evaluation",
+    "Outcome",
     "PolicyState",
     "ProgressLine",
     "ReplayLog",
@@ -38,6 +40,7 @@ __all__ = [
     "finished_result",
     "make_stages",
     "make_task",
+    "open_trainer",
     "read_agent",
     "save_agent",
     "saved_config",
