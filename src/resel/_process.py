@@ -18,10 +18,10 @@ _KEPT = 1 << 30
 def prepare_process(threads: int, width: int) -> int:
     """Choose the CPU threads and keep freed memory for the next update; the threads chosen.
 
-    Networks below the paper's width have too little to do at a time to be shared between cores.
+    Networks below the paper's width have too little to do at a time for more than two cores.
     """
     if threads or width < SIZES["paper"]["width"]:
-        torch.set_num_threads(threads or 1)
+        torch.set_num_threads(threads or min(2, torch.get_num_threads()))
     _keep_freed_memory()
     return torch.get_num_threads()
 
