@@ -20,6 +20,7 @@ import torch
 from PIL import Image
 
 import resel
+from resel import RESeL
 from resel.cli import main
 from resel.config import Config
 from resel.runs import read_bundle, read_metrics
@@ -481,3 +482,10 @@ def test_output_that_nobody_reads(unbuffered: str) -> None:
     with process.stderr as told:
         assert told.read() == b""
     assert process.wait(timeout=60) == 0
+
+
+def test_a_run_stands_for_its_newest_agent(finished: Path) -> None:
+
+    ours, named = RESeL.load(finished), RESeL.load(finished / "agents/last")
+    weights, expected = ours.learner.weights(), named.learner.weights()
+    assert all(torch.equal(weights[name], expected[name]) for name in expected)

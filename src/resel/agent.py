@@ -199,7 +199,10 @@ class RESeL:
         *,
         device: str = "auto",
     ) -> RESeL:
-        """Read an agent back; `env` is needed where it was not trained on a named task."""
+        """Read an agent back, or the newest one of a run directory.
+
+        `env` is needed where it was not trained on a named task.
+        """
         config, bundle = read_agent(path)
         if env is None and not config.task:
             raise ConfigError(

@@ -17,6 +17,8 @@ from resel.runs.loggers import read_metrics
 class Curve:
     """The evaluations of one run."""
 
+    name: str
+    """Of the run's folder."""
     label: str
     task: str
     encoder: str
@@ -36,6 +38,7 @@ def read_curve(path: str | Path) -> Curve:
         raise RunDirectoryError(f"The run in {run.path} has no evaluations yet.")
     encoder, seed = config["network"]["encoder"], config["training"]["seed"]
     return Curve(
+        run.path.name,
         f"{encoder}, seed {seed}",
         config["task"],
         encoder,
@@ -71,8 +74,11 @@ def draw(curves: Sequence[Curve], path: Path) -> None:
 
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()
+    labels = [curve.label for curve in curves]
     for curve in curves:
-        (line,) = axes.plot(curve.steps, curve.means, label=curve.label, linewidth=1.8)
+        told_apart = labels.count(curve.label) == 1
+        label = curve.label if told_apart else f"{curve.label} ({curve.name})"
+        (line,) = axes.plot(curve.steps, curve.means, label=label, linewidth=1.8)
         low = [m - d for m, d in zip(curve.means, curve.deviations, strict=True)]
         high = [m + d for m, d in zip(curve.means, curve.deviations, strict=True)]
         axes.fill_between(curve.steps, low, high, alpha=0.15, color=line.get_color())

@@ -30,7 +30,13 @@ def save_agent(path: Path, learner: Learner, stage: AnyStage) -> None:
 
 
 def read_agent(path: Path) -> tuple[Config, Bundle]:
-    """The config of a saved agent, and its files, checked but not yet used."""
+    """The config of a saved agent, and its files, checked but not yet used.
+
+    A run directory stands for its newest agent.
+    """
+    last = os.path.join(path, "agents", "last")
+    if os.path.isfile(os.path.join(path, "config.json")) and os.path.isdir(last):
+        path = last
     bundle = read_bundle(path, "agent")
     try:
         config = Config.from_json(bundle.documents["agent"]["config"])
