@@ -17,7 +17,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from resel.algorithm import losses
-from resel.algorithm.optim import ParameterGroup, build_optimizer, gradient_norm, parameter_groups
+from resel.algorithm.checks import StepRecord
+from resel.algorithm.optim import ParameterGroup, build_optimizer, gradient_norms, parameter_groups
 from resel.config import Config
 from resel.errors import DamagedFileError
 from resel.networks import (
@@ -61,11 +62,12 @@ class Learner:
                 self.critic, settings.lr_context_encoder, settings.lr_critic, settings.lr_scope
             ),
         }
-        self._optimizers = {name: build_optimizer(groups) for name, groups in self.groups.items()}
+        self._learned = dict(self.groups)
         if settings.fixed_alpha is None:
-            self._optimizers["alpha"] = torch.optim.AdamW(
-                [self.log_alpha], lr=settings.lr_alpha, weight_decay=0.0
-            )
+            parameters = {"log_alpha": self.log_alpha}
+            self._learned["alpha"] = [ParameterGroup("alpha", parameters, settings.lr_alpha)]
+        self._optimizers = {name: build_optimizer(groups) for name, groups in self._learned.items()}
+        self.steps = StepRecord(device)
         self._target_weights: list[Tensor] = list(self.target_critic.parameters())
         self._critic_weights: list[Tensor] = list(self.critic.parameters())
         self._clamp_bounds = torch.tensor([math.nan, math.nan], device=device)
@@ -82,13 +84,17 @@ class Learner:
         return -(1.0 if coefficient is None else coefficient) * self.dims.action
 
     def update(self, batch: PackedBatch, *, want_metrics: bool = False) -> Metrics:
-        """Learn once from a batch. Metrics stay on the device; read them only when needed."""
+        """Learn once from a batch. Metrics stay on the device; read them only when needed.
+
+        A step whose loss or gradient is not finite is left out: see `steps`.
+        """
         settings = self.config.algorithm
         batch = batch.to(self.device)
         inputs, action = self._inputs(batch)
         alpha = self.log_alpha.detach().exp()
         learns_policy = self.updates % settings.policy_delay == 0
         metrics: Metrics = {}
+        clamp_before = self._clamp_bounds
 
         with torch.set_grad_enabled(learns_policy):
             policy = self.policy(inputs, batch.start)
@@ -97,7 +103,9 @@ class Learner:
             y = self._target(batch, inputs, policy.detach(), alpha)
         q = self._values_of_taken(self.critic.embed(inputs, batch.start), action)
         critic_loss = losses.critic_loss(q, y, batch.valid, batch.steps)
-        self._step("critic", critic_loss, metrics if want_metrics else None)
+        skipped = self._step("critic", critic_loss, metrics if want_metrics else None)
+        if settings.clamp_target_values:
+            self._clamp_bounds = torch.where(skipped > 0, clamp_before, self._clamp_bounds)
         with torch.no_grad():
             torch._foreach_lerp_(
                 self._target_weights, self._critic_weights, 1 - settings.target_keep
@@ -217,14 +225,18 @@ class Learner:
             wide = wide.lerp(torch.stack([low, high]), 1 - _CLAMP_DECAY)
         self._clamp_bounds = wide
 
-    def _step(self, name: str, loss: Tensor, metrics: Metrics | None) -> None:
+    def _step(self, name: str, loss: Tensor, metrics: Metrics | None) -> Tensor:
+        """Let one optimiser step, unless something is not finite: then 1 is returned, else 0."""
         optimizer = self._optimizers[name]
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        if metrics is not None:
-            for group in self.groups[name]:
-                metrics[f"gradient_norm/{name}/{group.name}"] = gradient_norm(group)
+        norms = gradient_norms(self._learned[name])
+        skipped = self.steps.add(self.updates + 1, name, loss.detach(), norms)
+        optimizer.found_inf = skipped  # type: ignore[attr-defined]  # as torch's GradScaler does
         optimizer.step()
+        if metrics is not None:
+            metrics |= {f"gradient_norm/{name}/{group}": norm for group, norm in norms.items()}
+        return skipped
 
     def weights(self) -> dict[str, Tensor]:
         """What a policy needs to act, by name: the content of a saved agent."""
@@ -263,6 +275,7 @@ class Learner:
             self._noise.set_state(tensors["noise"])
             self._subset.set_state(tensors["subset"])
             self.updates = int(document["updates"])
+            self.steps.clear()
             missing = [name for name in document["moments"] if name not in tensors]
             if missing:
                 raise KeyError(missing[0])

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resel.algorithm import Learner
+from resel.algorithm import READ_EVERY, Learner
 from resel.config import Config
-from resel.errors import ConfigError, DamagedFileError, DivergedError, EnvironmentFault
+from resel.errors import ConfigError, DamagedFileError, EnvironmentFault
 from resel.networks import Dimensions
 from resel.randomness import numpy_state, numpy_stream, restore_numpy
 from resel.replay import PackedBatch, ReplayBuffer, sample_batch
@@ -23,6 +23,7 @@ from resel.training.collector import Collector
 from resel.training.environment import AnyStage
 from resel.training.evaluation import Evaluation, evaluate, evaluation_seeds
 from resel.training.faults import Restarts
+from resel.training.guard import Guard
 from resel.training.progress import Callback, TrainProgress
 
 _FINAL_EVALUATIONS = 5
@@ -64,6 +65,7 @@ class Trainer:
         self.step = 0
         self.restarts = Restarts(config.training.env_restarts, self._write_event)
         self.collector = Collector(stages, self.actor, seed, self.restarts)
+        self.guard = Guard(config.training.on_divergence == "rollback", self._write_event)
         self._sampling = numpy_stream(seed, "sampling")
         self.episodes = 0
         self.evaluations: list[tuple[int, float, float]] = []  # step, mean, deviation
@@ -108,6 +110,8 @@ class Trainer:
             for callback in callbacks:
                 if callback(progress) is False:
                     self._stop = True
+        if self.step >= total:
+            self.check()
         return self.step >= total
 
     def _advance(self) -> None:
@@ -143,13 +147,22 @@ class Trainer:
         batch = self.sample()
         wanted = self._updates_to_log > 0
         metrics = self.learner.update(batch, want_metrics=wanted)
-        if not wanted:
-            return
-        self._train_metrics |= {name: float(value) for name, value in metrics.items()}
-        self._updates_to_log -= 1
-        finite = all(map(math.isfinite, self._train_metrics.values()))
-        if self._updates_to_log == 0 or not finite:
-            self._log_train(batch)
+        self.guard.remember(self.learner.updates, batch.origins, self.episodes)
+        if wanted:
+            self._train_metrics |= {name: float(value) for name, value in metrics.items()}
+            self._updates_to_log -= 1
+            if self._updates_to_log == 0:
+                self._log_train(batch)
+        if (wanted and self._updates_to_log == 0) or self.learner.updates % READ_EVERY == 0:
+            self.check()
+
+    def check(self) -> None:
+        """Record numerical faults of the updates so far; raises if training has diverged."""
+        self._judge()
+        self.guard.act(self.step)
+
+    def _judge(self) -> None:
+        self.guard.judge(self.learner.steps.read(), self.buffer, self.episodes)
 
     def _log_train(self, batch: PackedBatch) -> None:
         values, self._train_metrics = self._train_metrics, {}
@@ -160,12 +173,6 @@ class Trainer:
             values["episode_return"] = self._episode_return
         values["episodes"] = self.episodes
         self._write("train", self._log_at, values)
-        broken = [name for name, value in values.items() if not math.isfinite(value)]
-        if broken:
-            raise DivergedError(
-                f"Training has diverged at step {self.step}: {', '.join(broken)} "
-                "is not finite. A smaller lr_context_encoder is the first thing to try."
-            )
 
     def _log_timing(self, mark: tuple[float, int, int]) -> tuple[float, int, int]:
         now = (time.monotonic(), self.step, self.learner.updates)
@@ -233,6 +240,7 @@ class Trainer:
 
     def checkpoint(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
         """Tensors and documents from which `restore` continues."""
+        self._judge()
         learner_tensors, learner_document = self.learner.state()
         collector_tensors, collector_document = self.collector.state()
         arrays, index = self.buffer.state()
@@ -246,6 +254,7 @@ class Trainer:
             "learner": learner_document,
             "collector": collector_document,
             "buffer": index,
+            "guard": self.guard.state(),
             "loop": {
                 "step": self.step,
                 "episodes": self.episodes,
@@ -256,7 +265,9 @@ class Trainer:
                 "env_restarts": self.restarts.used,
                 "updates_to_log": self._updates_to_log,
                 "log_at": self._log_at,
-                "train_metrics": dict(self._train_metrics),
+                "train_metrics": {  # JSON has no NaN
+                    k: v if math.isfinite(v) else str(v) for k, v in self._train_metrics.items()
+                },
                 "sampling": numpy_state(self._sampling),
             },
             "clock": {"seconds": self.seconds},
@@ -283,9 +294,23 @@ class Trainer:
             self.buffer.restore(arrays, bundle.documents["buffer"])
             self.learner.load_weights(bundle.tensors["weights"])
             self.learner.restore(bundle.tensors["learner"], bundle.documents["learner"])
+            self.guard.restore(bundle.documents["guard"])
             exact = self.collector.restore(
                 bundle.tensors["collector"], bundle.documents["collector"]
             )
         except (KeyError, TypeError, IndexError) as error:
             raise DamagedFileError(f"The checkpoint lacks {error}: it cannot be used.") from error
+        return exact
+
+    def roll_back(self, bundle: Bundle) -> bool:
+        """Go back to a checkpoint and draw other batches from there; what was counted stays.
+
+        False if an unfinished episode had to be dropped.
+        """
+        seconds, restarts = self.seconds, self.restarts.used
+        skipped, rollbacks = self.guard.skipped, self.guard.rollbacks + 1
+        exact = self.restore(bundle)
+        self.seconds, self.restarts.used = seconds, restarts
+        self.guard.skipped, self.guard.rollbacks = skipped, rollbacks
+        self._sampling = numpy_stream(self.config.training.seed, f"sampling-{rollbacks}")
         return exact
