@@ -64,5 +64,5 @@ def gradient_norms(groups: Sequence[ParameterGroup]) -> dict[str, Tensor]:
     """L2 norm of each group's gradient, left on its device."""
     grads = [[p.grad for p in g.parameters.values() if p.grad is not None] for g in groups]
     each = torch.stack(torch._foreach_norm([grad for own in grads for grad in own]))
-    parts = torch.split(each, [len(own) for own in grads])  # type: ignore[no-untyped-call]
+    parts = torch.split(each, [len(own) for own in grads])
     return {group.name: part.norm() for group, part in zip(groups, parts, strict=True)}
