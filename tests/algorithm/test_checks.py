@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from resel.algorithm import READ_EVERY, Learner
+from resel.algorithm import READ_EVERY, Learner, ParameterGroup
 from resel.algorithm.checks import StepRecord
 from resel.config import Config
 from resel.networks import Dimensions
@@ -55,25 +55,27 @@ def make_batch(dims: Dimensions = BOX, seed: int = 0) -> PackedBatch:
 
 
 def part(learner: Learner, network: str) -> dict[str, Tensor]:
-    """Weights, moments and step counters of one network."""
-    own = {k: v for k, v in learner.weights().items() if k.split(".")[0] in (network, "log_alpha")}
-    if network != "alpha":
-        del own["log_alpha"]
-    own |= {k: v for k, v in learner.state()[0].items() if k.startswith(f"optimizer.{network}.")}
-    return {name: tensor.detach().clone() for name, tensor in own.items()}
+    """Weights, moments and step counters of the critic, or of policy and temperature."""
+    names = ("critic",) if network == "critic" else ("policy", "log_alpha")
+    tensors = {k: v for k, v in learner.weights().items() if k.split(".")[0] in names}
+    owners = ("critic",) if network == "critic" else ("policy", "alpha")
+    tensors |= {
+        k: v
+        for k, v in learner.state()[0].items()
+        if k.startswith(tuple(f"optimizer.{owner}." for owner in owners))
+    }
+    return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
 
 def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
 
 
-def parameter(learner: Learner, network: str) -> Tensor:
-    if network == "alpha":
-        return learner.log_alpha
+NETWORKS = ("critic", "policy")
+
+
+def _last(learner: Learner, network: str) -> Tensor:
     return list(getattr(learner, network).parameters())[-1]
-
-
-NETWORKS = ("critic", "policy", "alpha")
 
 
 @pytest.mark.parametrize("dims", [BOX, DISCRETE], ids=["box", "discrete"])
@@ -93,7 +95,7 @@ def test_a_gradient_that_is_not_finite_moves_nothing(
         spoiled.view(-1)[0] = fault
         return spoiled
 
-    hook = parameter(learner, network).register_hook(spoil)
+    hook = _last(learner, network).register_hook(spoil)
     learner.update(make_batch(dims, 1))
     hook.remove()
     for name in NETWORKS:
@@ -117,8 +119,8 @@ def test_a_loss_that_is_not_finite_moves_nothing(fault: float) -> None:
     # The moments are made by the first step, taken or not.
     assert same({k: after[k] for k in before}, before)
     assert all(not after[k].any() for k in after.keys() - before.keys())
-    critic, policy, alpha = learner.steps.read()
-    assert not math.isfinite(critic.loss) and policy.finite and alpha.finite
+    critic, policy = learner.steps.read()
+    assert not critic.finite and policy.finite
 
 
 def test_a_step_left_out_does_not_change_the_next() -> None:
@@ -126,7 +128,7 @@ def test_a_step_left_out_does_not_change_the_next() -> None:
     plain, hit = make_learner(fixed_alpha=0.2), make_learner(fixed_alpha=0.2)
     for learner in (plain, hit):
         learner.update(make_batch())
-    hook = parameter(hit, "policy").register_hook(lambda gradient: gradient * math.nan)
+    hook = _last(hit, "policy").register_hook(lambda gradient: gradient * math.nan)
     state = hit.state()
     hit.update(make_batch(seed=1))
     hook.remove()
@@ -169,31 +171,62 @@ def test_an_update_never_waits_for_the_device(
             bool(torch.ones(()))
         for seed in range(3):
             learner.update(make_batch(dims, seed))
-    assert len(learner.steps.read()) == 3 * 4
+    assert len(learner.steps.read()) == 2 * 4
 
 
-def test_the_norms_are_those_of_the_metrics() -> None:
-    learner = make_learner()
-    metrics = learner.update(make_batch(), want_metrics=True)
-    critic, policy, _alpha = learner.steps.read()
-    for step in (critic, policy):
-        assert step.loss == metrics[f"{step.network}_loss"].item()
+@pytest.mark.parametrize("changes", [{}, {"encoder": "mlp", "lr_scope": "rnn"}])
+def test_the_norms_are_those_of_the_metrics(changes: dict[str, Any]) -> None:
+    learner = make_learner(**changes)
+    learner.update(make_batch())
+    learner.steps.read()
+    metrics = learner.update(make_batch(seed=1), want_metrics=True)
+    steps = learner.steps.read()
+    assert [(step.update, step.network) for step in steps] == [(2, "critic"), (2, "policy")]
+    for step in steps:
         assert step.norms.keys() == {"context_encoder", "other"}
         for group, norm in step.norms.items():
-            assert norm == metrics[f"gradient_norm/{step.network}/{group}"].item() > 0
+            shown = metrics[f"gradient_norm/{step.network}/{group}"].item()
+            assert norm == pytest.approx(shown, rel=1e-5)
+            assert norm > 0 or not learner.groups[step.network][0].parameters
 
 
 def test_what_nobody_reads_is_forgotten_oldest_first() -> None:
-    record = StepRecord(torch.device("cpu"))
+    record = StepRecord()
     assert record.read() == []
+    weight = torch.zeros(2)
+    groups = [ParameterGroup("other", {"weight": weight}, 1e-3)]
     for update in range(1, 2 * READ_EVERY + 1):
-        for network in ("critic", "policy", "alpha"):
-            record.add(update, network, torch.tensor(float(update)), {"other": torch.ones(())})
+        weight.grad = torch.tensor([3.0 * update, 4.0 * update])
+        for network in NETWORKS:
+            assert record.add(update, network, [torch.ones(())], groups).item() == 0
     steps = record.read()
-    assert len(steps) == 3 * READ_EVERY
-    assert [step.update for step in steps[::3]] == list(range(READ_EVERY + 1, 2 * READ_EVERY + 1))
-    assert all(step.loss == step.update and step.norms == {"other": 1.0} for step in steps)
+    assert [(step.update, step.network) for step in steps] == [
+        (update, network)
+        for update in range(READ_EVERY + 1, 2 * READ_EVERY + 1)
+        for network in NETWORKS
+    ]
+    assert all(step.finite and step.norms == {"other": 5 * step.update} for step in steps)
     assert record.read() == []
-    record.add(1, "critic", torch.tensor(1.0), {"other": torch.ones(())})
+    record.add(1, "critic", [torch.ones(())], groups)
     record.clear()
     assert record.read() == []
+
+
+@pytest.mark.parametrize("fault", [math.nan, math.inf, -math.inf, 1e38])
+@pytest.mark.parametrize("where", ["loss", "entropy", "gradient"])
+def test_one_number_is_enough(where: str, fault: float) -> None:
+    record = StepRecord()
+    weights = {name: torch.zeros(5) for name in "abc"}
+    for weight in weights.values():
+        weight.grad = torch.ones(5)
+    values = [torch.tensor(fault if where == name else 1.0) for name in ("loss", "entropy")]
+    if where == "gradient":
+        assert weights["b"].grad is not None
+        weights["b"].grad[3] = fault
+    skipped = record.add(1, "policy", values, [ParameterGroup("other", weights, 1e-3)])
+    (step,) = record.read()
+    if where == "gradient" and fault == 1e38:  # its square may be too large, which counts as well
+        assert skipped.item() == (not step.finite)
+    else:
+        assert skipped.item() == (not math.isfinite(fault)) == (not step.finite)
+    assert skipped.dtype == torch.float32

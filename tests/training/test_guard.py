@@ -23,12 +23,12 @@ Make = Callable[..., Trainer]
 Everything = Callable[[Trainer], dict[str, Any]]
 
 
-def step(update: int, network: str = "critic", loss: float = 1.0, norm: float = 1.0) -> StepCheck:
-    return StepCheck(update, network, loss, {"context_encoder": 1.0, "other": norm})
+def step(update: int, network: str = "critic", norm: float = 1.0) -> StepCheck:
+    return StepCheck(update, network, True, {"context_encoder": 1.0, "other": norm})
 
 
 def bad(update: int, network: str = "critic") -> StepCheck:
-    return step(update, network, loss=math.nan)
+    return StepCheck(update, network, False, {"context_encoder": math.nan, "other": 1.0})
 
 
 class Judged:
@@ -65,7 +65,7 @@ def test_a_few_steps_left_out_are_counted_and_recorded() -> None:
 
 def test_an_update_counts_once() -> None:
     judge = Judged()
-    judge(bad(1), bad(1, "policy"), bad(1, "alpha"), step(2), bad(2, "policy"))
+    judge(bad(1), bad(1, "policy"), step(2), bad(2, "policy"))
     assert judge.guard.skipped == 2
 
 
@@ -135,14 +135,6 @@ def test_the_median_moves_along() -> None:
     assert [event["median"] for event in judge.events] == [2, 1000]
 
 
-def test_the_temperature_has_no_spikes() -> None:
-    """Its gradient is the distance to the target entropy, usually near zero."""
-    judge = Judged(goes_back=True)
-    judge(*(StepCheck(i, "alpha", 0.0, {"alpha": 1e-6}) for i in range(WINDOW)))
-    judge(StepCheck(WINDOW, "alpha", 0.0, {"alpha": 1.0}))
-    assert judge.events == []
-
-
 def test_what_is_found_does_not_depend_on_when_it_is_read_or_saved() -> None:
     steps = [bad(1), *usual(WINDOW, 2), bad(300), bad(300, "policy"), step(301, norm=1e9)]
     steps += [step(302, "policy"), *(bad(310 + i) for i in range(PATIENCE))]
@@ -178,9 +170,10 @@ def test_the_episodes_of_a_skipped_update_are_named() -> None:
     judge.guard.remember(1, [third.begin + 1], 4)  # a window inside the third
     judge.guard.remember(2, [fourth.begin, third.begin], 4)
     judge.guard.remember(3, [fourth.begin], 3)  # another was in that place when it was learned from
-    judge.guard.judge([bad(1), bad(2, "policy"), bad(3, "alpha")], judge.buffer, 4)
+    judge.guard.judge([bad(1), step(2), bad(2, "policy"), bad(3)], judge.buffer, 4)
     bursts = judge.guard.state()["bursts"]
-    assert [bursts[n]["episodes"] for n in ("critic", "policy", "alpha")] == [[3], [3, 4], []]
+    assert judge.guard.state()["events"][0]["episodes"] == "3"
+    assert (bursts["policy"]["episodes"], bursts["critic"]["episodes"]) == ([3, 4], [])
 
 
 def spoil(trainer: Trainer, factors: dict[int, float]) -> None:

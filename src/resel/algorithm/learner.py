@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -62,12 +62,11 @@ class Learner:
                 self.critic, settings.lr_context_encoder, settings.lr_critic, settings.lr_scope
             ),
         }
-        self._learned = dict(self.groups)
+        self._optimizers = {name: build_optimizer(groups) for name, groups in self.groups.items()}
         if settings.fixed_alpha is None:
-            parameters = {"log_alpha": self.log_alpha}
-            self._learned["alpha"] = [ParameterGroup("alpha", parameters, settings.lr_alpha)]
-        self._optimizers = {name: build_optimizer(groups) for name, groups in self._learned.items()}
-        self.steps = StepRecord(device)
+            alone = ParameterGroup("alpha", {"log_alpha": self.log_alpha}, settings.lr_alpha)
+            self._optimizers["alpha"] = build_optimizer([alone])
+        self.steps = StepRecord()
         self._target_weights: list[Tensor] = list(self.target_critic.parameters())
         self._critic_weights: list[Tensor] = list(self.critic.parameters())
         self._clamp_bounds = torch.tensor([math.nan, math.nan], device=device)
@@ -103,7 +102,7 @@ class Learner:
             y = self._target(batch, inputs, policy.detach(), alpha)
         q = self._values_of_taken(self.critic.embed(inputs, batch.start), action)
         critic_loss = losses.critic_loss(q, y, batch.valid, batch.steps)
-        skipped = self._step("critic", critic_loss, metrics if want_metrics else None)
+        skipped = self._step("critic", [critic_loss], metrics if want_metrics else None)
         if settings.clamp_target_values:
             self._clamp_bounds = torch.where(skipped > 0, clamp_before, self._clamp_bounds)
         with torch.no_grad():
@@ -115,12 +114,12 @@ class Learner:
             with torch.no_grad():
                 embedded = self.critic.embed(inputs, batch.start)
             policy_loss, entropy = self._policy_loss(batch, embedded, policy, alpha)
-            self._step("policy", policy_loss, metrics if want_metrics else None)
+            # The temperature learns from the entropy alone, so it is finite if the policy's are.
+            skipped = self._step(
+                "policy", [policy_loss, entropy], metrics if want_metrics else None
+            )
             if settings.fixed_alpha is None:
-                temperature_loss = losses.temperature_loss(
-                    self.log_alpha, entropy, self.target_entropy
-                )
-                self._step("alpha", temperature_loss, None)
+                self._step_alpha(entropy, skipped)
             if want_metrics:
                 metrics |= {"policy_loss": policy_loss.detach(), "entropy": entropy.detach()}
         if want_metrics:
@@ -225,18 +224,31 @@ class Learner:
             wide = wide.lerp(torch.stack([low, high]), 1 - _CLAMP_DECAY)
         self._clamp_bounds = wide
 
-    def _step(self, name: str, loss: Tensor, metrics: Metrics | None) -> Tensor:
-        """Let one optimiser step, unless something is not finite: then 1 is returned, else 0."""
+    def _step(self, name: str, values: Sequence[Tensor], metrics: Metrics | None) -> Tensor:
+        """Descend on the first of the values, unless one of them or a gradient is not finite.
+
+        Returns 1 if the step was left out, else 0.
+        """
         optimizer = self._optimizers[name]
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        norms = gradient_norms(self._learned[name])
-        skipped = self.steps.add(self.updates + 1, name, loss.detach(), norms)
+        values[0].backward()  # type: ignore[no-untyped-call]
+        skipped = self.steps.add(
+            self.updates + 1, name, [value.detach() for value in values], self.groups[name]
+        )
+        if metrics is not None:
+            norms = gradient_norms(self.groups[name])
+            metrics |= {f"gradient_norm/{name}/{group}": norm for group, norm in norms.items()}
         optimizer.found_inf = skipped  # type: ignore[attr-defined]  # as torch's GradScaler does
         optimizer.step()
-        if metrics is not None:
-            metrics |= {f"gradient_norm/{name}/{group}": norm for group, norm in norms.items()}
         return skipped
+
+    def _step_alpha(self, entropy: Tensor, skipped: Tensor) -> None:
+        optimizer = self._optimizers["alpha"]
+        optimizer.zero_grad(set_to_none=True)
+        loss = losses.temperature_loss(self.log_alpha, entropy, self.target_entropy)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.found_inf = skipped  # type: ignore[attr-defined]
+        optimizer.step()
 
     def weights(self) -> dict[str, Tensor]:
         """What a policy needs to act, by name: the content of a saved agent."""

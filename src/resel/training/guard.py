@@ -100,8 +100,7 @@ class Guard:
         for step in steps:
             if step.finite:
                 self._end_burst(step.network)
-                if step.network != "alpha":
-                    self._watch(step, lambda update: self._episodes_of(update, buffer, episodes))
+                self._watch(step, lambda update: self._episodes_of(update, buffer, episodes))
                 continue
             burst = self._bursts.setdefault(step.network, _Burst(step.update, step.update, 0, []))
             burst.last = step.update
@@ -111,7 +110,7 @@ class Guard:
             self._last_skipped = step.update
             if burst.count == PATIENCE:
                 self._decide(
-                    f"the loss or gradient of the {_called(step.network)} was not finite in "
+                    f"the loss or gradient of the {step.network} was not finite in "
                     f"{PATIENCE} updates in a row, up to update {step.update}"
                 )
         self._batches.clear()
@@ -236,10 +235,6 @@ def _any_within(places: Sequence[int], episode: Piece) -> bool:
     """Whether one of the places, in rising order, belongs to the episode."""
     next_one = bisect_left(places, episode.begin)
     return next_one < len(places) and places[next_one] <= episode.begin + episode.length
-
-
-def _called(network: str) -> str:
-    return {"alpha": "temperature"}.get(network, network)
 
 
 def _listed(episodes: Iterable[int]) -> str:
