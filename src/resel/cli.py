@@ -32,7 +32,7 @@ from resel.config import (
     SizeName,
     TrainingConfig,
 )
-from resel.errors import ConfigError, EnvironmentFault, ReselError
+from resel.errors import ConfigError, DivergedError, EnvironmentFault, ReselError
 from resel.networks import kernels_are_compiled
 from resel.runs import default_run_path
 from resel.runs.curves import draw, read_curve, write_csv
@@ -156,6 +156,9 @@ def train(argv: Sequence[str]) -> int:
     except EnvironmentFault:
         _out.print(f"What the environment raised is in {path / 'metrics.jsonl'}.", soft_wrap=True)
         _tell_how_to_go_on(argv, path, run.trainer.step)
+        raise
+    except DivergedError:
+        _out.print(f"What was seen is in {path / 'metrics.jsonl'}.", soft_wrap=True)
         raise
     finally:
         run.close()
