@@ -142,13 +142,13 @@ class Learner:
         with torch.no_grad():
             embedded = self.critic.embed(inputs, batch.start)
         policy = self.policy(inputs, batch.start)
-        loss, _ = self._policy_loss(batch, embedded, policy, self.log_alpha.detach().exp())
+        loss, entropy = self._policy_loss(batch, embedded, policy, self.log_alpha.detach().exp())
         rates = {"context_encoder": lr_context_encoder, "other": lr_other}
         groups = self._optimizers["policy"].param_groups
         usual = [group["lr"] for group in groups]
         for group in groups:
             group["lr"] = rates[group["name"]]
-        self._step("policy", [loss], None)
+        self._step("policy", [loss, entropy], None)
         for group, lr in zip(groups, usual, strict=True):
             group["lr"] = lr
 
