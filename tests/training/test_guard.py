@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from checkpoints import save_checkpoint
 
 from resel.algorithm import StepCheck
 from resel.errors import DivergedError
 from resel.replay import ReplayBuffer, Trajectory
-from resel.runs import MetricsLog, read_bundle, read_metrics, write_bundle
-from resel.training import Trainer
+from resel.runs import MetricsLog, read_metrics
+from resel.training import ReplayLog, Trainer
 from resel.training.guard import PATIENCE, SPIKE, WINDOW, Guard
 
 Make = Callable[..., Trainer]
@@ -77,7 +78,7 @@ def test_many_in_a_row_are_divergence() -> None:
         judge(bad(40))
     assert [event["count"] for event in judge.events] == [PATIENCE - 1, PATIENCE]
     judge(bad(41))  # whoever goes on all the same starts at the bottom
-    assert judge.guard.state()["bursts"]["critic"]["count"] == 1
+    assert dict(judge.guard.state()["bursts"])["critic"]["count"] == 1
 
 
 def test_in_a_row_means_steps_of_the_same_network() -> None:
@@ -171,7 +172,7 @@ def test_the_episodes_of_a_skipped_update_are_named() -> None:
     judge.guard.remember(2, [fourth.begin, third.begin], 4)
     judge.guard.remember(3, [fourth.begin], 3)  # another was in that place when it was learned from
     judge.guard.judge([bad(1), step(2), bad(2, "policy"), bad(3)], judge.buffer, 4)
-    bursts = judge.guard.state()["bursts"]
+    bursts = dict(judge.guard.state()["bursts"])
     assert judge.guard.state()["events"][0]["episodes"] == "3"
     assert (bursts["policy"]["episodes"], bursts["critic"]["episodes"]) == ([3, 4], [])
 
@@ -213,9 +214,9 @@ def test_a_skipped_update_in_a_train_line_is_written_as_it_is(
     spoil(trainer, {11: math.nan, 22: math.nan})
     with MetricsLog(tmp_path, tensorboard=False) as trainer.log:
         trainer.train(40)  # the line is half done: update 11 is the first of its two
-        write_bundle(tmp_path / "half", "checkpoint", *trainer.checkpoint())
+        bundle = save_checkpoint(trainer, tmp_path / "half")
         again = make_trainer()
-        again.restore(read_bundle(tmp_path / "half", "checkpoint"))
+        again.restore(bundle, ReplayLog(tmp_path))
         assert math.isnan(again._train_metrics["critic_loss"])
         trainer.train(20)  # and update 22 the second of the next one's
     lines = [ln for ln in read_metrics(tmp_path / "metrics.jsonl") if ln["kind"] == "train"]
@@ -259,13 +260,13 @@ def test_a_run_with_skips_is_continued_exactly(
     spoil(first, FAULTS)
     with MetricsLog(tmp_path / "parts", tensorboard=False) as first.log:
         first.train(100, [lambda progress: progress.step != stop])
-        write_bundle(tmp_path / "checkpoint", "checkpoint", *first.checkpoint())
+        bundle = save_checkpoint(first, tmp_path / "checkpoint")
         position = first.log.position()
         first.train(9)
     second = make_trainer(**settings)
     spoil(second, FAULTS)
     with MetricsLog(tmp_path / "parts", tensorboard=False) as second.log:
-        assert second.restore(read_bundle(tmp_path / "checkpoint", "checkpoint"))
+        assert second.restore(bundle, ReplayLog(tmp_path))
         second.log.truncate_to(position)
         second.train(100 - stop)
 

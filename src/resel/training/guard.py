@@ -193,8 +193,8 @@ class Guard:
             "skipped": self.skipped,
             "rollbacks": self.rollbacks,
             "last_skipped": self._last_skipped,
-            "bursts": {network: asdict(burst) for network, burst in self._bursts.items()},
-            "norms": {group: list(median.values) for group, median in self._medians.items()},
+            "bursts": [[network, asdict(burst)] for network, burst in self._bursts.items()],
+            "norms": [[group, list(median.values)] for group, median in self._medians.items()],
             "spiking": sorted(self._spiking),
             "events": [dict(event) for event in self._events],
             "verdict": self._verdict,
@@ -203,10 +203,11 @@ class Guard:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what `state` gave."""
         self._forget()
+        bool(state["calm"])  # read when a run goes back, and missed now if it is not there
         self.skipped, self.rollbacks = int(state["skipped"]), int(state["rollbacks"])
         self._last_skipped = int(state["last_skipped"])
-        self._bursts = {network: _Burst(**burst) for network, burst in state["bursts"].items()}
-        self._medians = {group: _Median(norms) for group, norms in state["norms"].items()}
+        self._bursts = {network: _Burst(**burst) for network, burst in state["bursts"]}
+        self._medians = {group: _Median(norms) for group, norms in state["norms"]}
         self._spiking = set(state["spiking"])
         self._events = list(state["events"])
         self._verdict = state["verdict"]
