@@ -35,7 +35,7 @@ from resel.config import (
 )
 from resel.diagnostics import Diagnosis
 from resel.diagnostics import diagnose as diagnose_run
-from resel.errors import ConfigError, EnvironmentFault, ReselError
+from resel.errors import ConfigError, DivergedError, EnvironmentFault, ReselError
 from resel.networks import kernels_are_compiled
 from resel.reports import make_report
 from resel.runs import default_run_path, format_bytes
@@ -225,6 +225,9 @@ def _train(config: Config, path: Path, how: Resume, wandb: bool, force: bool) ->
     except EnvironmentFault:
         _out.print(f"What the environment raised is in {path / 'metrics.jsonl'}.", soft_wrap=True)
         _tell_how_to_go_on(path, run.trainer.step)
+        raise
+    except DivergedError:
+        _out.print(f"What was seen is in {path / 'metrics.jsonl'}.", soft_wrap=True)
         raise
     finally:
         run.close()

@@ -22,6 +22,7 @@ from resel.errors import ConfigError
 EncoderName = Literal["mamba", "gru", "lstm", "mlp"]
 SizeName = Literal["paper", "small", "tiny"]
 LrScope = Literal["encoder", "rnn"]
+OnDivergence = Literal["stop", "rollback"]
 
 
 def parse_count(text: str) -> int:
@@ -190,6 +191,9 @@ class TrainingConfig:
     """Environment steps between checkpoints; 0 saves only at the end."""
     log_every: Count = 500
     """Environment steps between `train` lines in metrics.jsonl."""
+    on_divergence: OnDivergence = "stop"
+    """What a run does that has diverged: stop, which is a result as in the paper, or go back to its
+    last good checkpoint and draw other batches from there, twice at most."""
     device: str = "auto"
     """auto, cpu or cuda (cuda:1 and so on)."""
     threads: Count = 0
@@ -223,6 +227,7 @@ class TrainingConfig:
         )
         _positive(self, "env_timeout")
         _between(self, 0.0, 3600.0, "disk_wait")
+        _one_of(self, "on_divergence", OnDivergence)
         if self.max_episode_steps is not None and self.max_episode_steps > self.buffer_steps:
             raise ConfigError(
                 f"max_episode_steps={self.max_episode_steps} does not fit into "

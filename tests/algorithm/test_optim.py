@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from resel.algorithm import ParameterGroup, parameter_groups
-from resel.algorithm.optim import build_optimizer, gradient_norm
+from resel.algorithm.optim import build_optimizer, gradient_norms
 from resel.config import NetworkConfig
 from resel.networks import Critic, Dimensions, Policy
 
@@ -123,11 +123,19 @@ def test_the_first_step_is_as_large_as_the_rate() -> None:
             )
 
 
-def test_gradient_norm() -> None:
+def test_gradient_norms() -> None:
     parameters = {name: torch.nn.Parameter(torch.randn(3, 4)) for name in "abc"}
     for name in "ab":
         parameters[name].grad = torch.randn(3, 4)
-    group = ParameterGroup("other", parameters, 1e-3)
+    bias = torch.nn.Parameter(torch.zeros(2))
+    bias.grad = torch.tensor([3.0, 4.0])
+    groups = [
+        ParameterGroup("context_encoder", parameters, 1e-3),
+        ParameterGroup("other", {"bias": bias}, 1e-3),
+        ParameterGroup("none", {}, 1e-3),
+    ]
     flat = torch.cat([parameters[name].grad.flatten() for name in "ab"])
-    torch.testing.assert_close(gradient_norm(group), flat.square().sum().sqrt())
-    assert group.count == 36
+    norms = gradient_norms(groups)
+    torch.testing.assert_close(norms["context_encoder"], flat.square().sum().sqrt())
+    assert (norms["other"].item(), norms["none"].item()) == (5, 0)
+    assert [group.count for group in groups] == [36, 2, 0]

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 import torch
+from checkpoints import save_checkpoint
 
 from resel.errors import DamagedFileError
-from resel.runs import Bundle, MetricsLog, read_bundle, read_metrics, write_bundle
+from resel.runs import MetricsLog, read_metrics
 from resel.training import ReplayLog, Trainer, TrainProgress
 
 Make = Callable[..., Trainer]
@@ -59,7 +60,7 @@ def test_the_continued_run_is_the_same_run(
     first = make_trainer(world, **settings)
     with MetricsLog(tmp_path / "parts", tensorboard=False) as first.log:
         first.train(stop)
-        bundle = _saved(first, tmp_path / "checkpoint")
+        bundle = save_checkpoint(first, tmp_path / "checkpoint")
         kept, position = first.seconds, first.log.position()
         first.train(7)  # what happens after the checkpoint is forgotten
     unfinished = [bundle.tensors["collector"][f"episode.{i}.actions"] for i in range(num_envs)]
@@ -101,22 +102,15 @@ def test_saving_does_not_disturb(
 
     def save(progress: TrainProgress) -> None:
         if progress.step % 6 == 0:
-            _saved(saving, tmp_path / "here")
+            save_checkpoint(saving, tmp_path / "here")
 
     saving.train(60, [save])
     plain.train(60)
     assert everything(saving) == everything(plain)
 
 
-def _saved(trainer: Trainer, path: Path) -> Bundle:
-    tensors, documents = trainer.checkpoint()
-    documents["segments"] = ReplayLog(path.parent).save(trainer.buffer)
-    write_bundle(path, "checkpoint", tensors, documents)
-    return read_bundle(path, "checkpoint")
-
-
 def test_a_checkpoint_of_another_network_is_refused(make_trainer: Make, tmp_path: Path) -> None:
-    bundle = _saved(make_trainer(), tmp_path / "a")
+    bundle = save_checkpoint(make_trainer(), tmp_path / "a")
     other = make_trainer(width=16)
     before = {name: w.clone() for name, w in other.learner.weights().items()}
     with pytest.raises(DamagedFileError, match="do not fit"):
@@ -131,7 +125,7 @@ def test_a_checkpoint_that_lacks_a_part_is_refused(
 ) -> None:
     trainer = make_trainer()
     trainer.train(40)
-    bundle = _saved(trainer, tmp_path / "a")
+    bundle = save_checkpoint(trainer, tmp_path / "a")
     tensors = {name: group for name, group in bundle.tensors.items() if name != part}
     with pytest.raises(DamagedFileError):
         make_trainer().restore(dataclasses.replace(bundle, tensors=tensors), ReplayLog(tmp_path))
@@ -140,7 +134,7 @@ def test_a_checkpoint_that_lacks_a_part_is_refused(
 def test_an_unfinished_episode_that_is_lost_is_told(make_trainer: Make, tmp_path: Path) -> None:
     trainer = make_trainer({"length": 6, "spread": 0})
     trainer.train(40)
-    bundle = _saved(trainer, tmp_path / "a")
+    bundle = save_checkpoint(trainer, tmp_path / "a")
     changed = make_trainer({"length": 3, "spread": 0})
     assert changed.restore(bundle, ReplayLog(tmp_path)) is False
     assert changed.train(20)

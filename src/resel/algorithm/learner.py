@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,7 +17,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from resel.algorithm import losses
-from resel.algorithm.optim import ParameterGroup, build_optimizer, gradient_norm, parameter_groups
+from resel.algorithm.checks import StepRecord
+from resel.algorithm.optim import ParameterGroup, build_optimizer, gradient_norms, parameter_groups
 from resel.config import Config
 from resel.errors import DamagedFileError
 from resel.networks import (
@@ -63,9 +64,9 @@ class Learner:
         }
         self._optimizers = {name: build_optimizer(groups) for name, groups in self.groups.items()}
         if settings.fixed_alpha is None:
-            self._optimizers["alpha"] = torch.optim.AdamW(
-                [self.log_alpha], lr=settings.lr_alpha, weight_decay=0.0
-            )
+            alone = ParameterGroup("alpha", {"log_alpha": self.log_alpha}, settings.lr_alpha)
+            self._optimizers["alpha"] = build_optimizer([alone])
+        self.steps = StepRecord()
         self._target_weights: list[Tensor] = list(self.target_critic.parameters())
         self._critic_weights: list[Tensor] = list(self.critic.parameters())
         self._clamp_bounds = torch.tensor([math.nan, math.nan], device=device)
@@ -82,13 +83,17 @@ class Learner:
         return -(1.0 if coefficient is None else coefficient) * self.dims.action
 
     def update(self, batch: PackedBatch, *, want_metrics: bool = False) -> Metrics:
-        """Learn once from a batch. Metrics stay on the device; read them only when needed."""
+        """Learn once from a batch. Metrics stay on the device; read them only when needed.
+
+        A step whose loss or gradient is not finite is left out: see `steps`.
+        """
         settings = self.config.algorithm
         batch = batch.to(self.device)
         inputs, action = self.inputs(batch)
         alpha = self.log_alpha.detach().exp()
         learns_policy = self.updates % settings.policy_delay == 0
         metrics: Metrics = {}
+        clamp_before = self._clamp_bounds
 
         with torch.set_grad_enabled(learns_policy):
             policy = self.policy(inputs, batch.start)
@@ -97,7 +102,9 @@ class Learner:
             y = self._target(batch, inputs, policy.detach(), alpha)
         q = self._values_of_taken(self.critic.embed(inputs, batch.start), action)
         critic_loss = losses.critic_loss(q, y, batch.valid, batch.steps)
-        self._step("critic", critic_loss, metrics if want_metrics else None)
+        skipped = self._step("critic", [critic_loss], metrics if want_metrics else None)
+        if settings.clamp_target_values:
+            self._clamp_bounds = torch.where(skipped > 0, clamp_before, self._clamp_bounds)
         with torch.no_grad():
             torch._foreach_lerp_(
                 self._target_weights, self._critic_weights, 1 - settings.target_keep
@@ -107,12 +114,12 @@ class Learner:
             with torch.no_grad():
                 embedded = self.critic.embed(inputs, batch.start)
             policy_loss, entropy = self._policy_loss(batch, embedded, policy, alpha)
-            self._step("policy", policy_loss, metrics if want_metrics else None)
+            # The temperature learns from the entropy alone, so it is finite if the policy's are.
+            skipped = self._step(
+                "policy", [policy_loss, entropy], metrics if want_metrics else None
+            )
             if settings.fixed_alpha is None:
-                temperature_loss = losses.temperature_loss(
-                    self.log_alpha, entropy, self.target_entropy
-                )
-                self._step("alpha", temperature_loss, None)
+                self._step_alpha(entropy, skipped)
             if want_metrics:
                 metrics |= {"policy_loss": policy_loss.detach(), "entropy": entropy.detach()}
         if want_metrics:
@@ -135,13 +142,13 @@ class Learner:
         with torch.no_grad():
             embedded = self.critic.embed(inputs, batch.start)
         policy = self.policy(inputs, batch.start)
-        loss, _ = self._policy_loss(batch, embedded, policy, self.log_alpha.detach().exp())
+        loss, entropy = self._policy_loss(batch, embedded, policy, self.log_alpha.detach().exp())
         rates = {"context_encoder": lr_context_encoder, "other": lr_other}
         groups = self._optimizers["policy"].param_groups
         usual = [group["lr"] for group in groups]
         for group in groups:
             group["lr"] = rates[group["name"]]
-        self._step("policy", loss, None)
+        self._step("policy", [loss, entropy], None)
         for group, lr in zip(groups, usual, strict=True):
             group["lr"] = lr
 
@@ -237,13 +244,30 @@ class Learner:
             wide = wide.lerp(torch.stack([low, high]), 1 - _CLAMP_DECAY)
         self._clamp_bounds = wide
 
-    def _step(self, name: str, loss: Tensor, metrics: Metrics | None) -> None:
+    def _step(self, name: str, values: Sequence[Tensor], metrics: Metrics | None) -> Tensor:
+        """Descend on the first of the values, unless one of them or a gradient is not finite.
+
+        Returns 1 if the step was left out, else 0.
+        """
         optimizer = self._optimizers[name]
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        values[0].backward()  # type: ignore[no-untyped-call]
+        skipped = self.steps.add(
+            self.updates + 1, name, [value.detach() for value in values], self.groups[name]
+        )
         if metrics is not None:
-            for group in self.groups[name]:
-                metrics[f"gradient_norm/{name}/{group.name}"] = gradient_norm(group)
+            norms = gradient_norms(self.groups[name])
+            metrics |= {f"gradient_norm/{name}/{group}": norm for group, norm in norms.items()}
+        optimizer.found_inf = skipped  # type: ignore[attr-defined]  # as torch's GradScaler does
+        optimizer.step()
+        return skipped
+
+    def _step_alpha(self, entropy: Tensor, skipped: Tensor) -> None:
+        optimizer = self._optimizers["alpha"]
+        optimizer.zero_grad(set_to_none=True)
+        loss = losses.temperature_loss(self.log_alpha, entropy, self.target_entropy)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.found_inf = skipped  # type: ignore[attr-defined]
         optimizer.step()
 
     def weights(self) -> dict[str, Tensor]:
@@ -289,6 +313,7 @@ class Learner:
             self._noise.set_state(tensors["noise"])
             self._subset.set_state(tensors["subset"])
             self.updates = int(document["updates"])
+            self.steps.clear()
             for name, optimizer in self._optimizers.items():
                 saved = optimizer.state_dict()
                 saved["state"] = _optimizer_state(tensors, f"optimizer.{name}.")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor
 
 from resel.config import LrScope
 from resel.networks import Critic, Policy
@@ -16,7 +17,7 @@ class ParameterGroup:
     """Parameters that learn at one rate."""
 
     name: str
-    parameters: dict[str, nn.Parameter]
+    parameters: Mapping[str, Tensor]
     lr: float
 
     @property
@@ -47,8 +48,11 @@ def parameter_groups(
     ]
 
 
-def build_optimizer(groups: list[ParameterGroup]) -> torch.optim.AdamW:
-    """AdamW without weight decay, one torch group for each of ours."""
+def build_optimizer(groups: Sequence[ParameterGroup]) -> torch.optim.AdamW:
+    """AdamW without weight decay, one torch group for each of ours.
+
+    Fused, because that one leaves out a step by itself when its `found_inf` is 1.
+    """
     return torch.optim.AdamW(
         [{"params": list(g.parameters.values()), "lr": g.lr, "name": g.name} for g in groups],
         weight_decay=0.0,
@@ -56,8 +60,9 @@ def build_optimizer(groups: list[ParameterGroup]) -> torch.optim.AdamW:
     )
 
 
-def gradient_norm(group: ParameterGroup) -> torch.Tensor:
-    """L2 norm of a group's gradient, left on its device."""
-    grads = [p.grad for p in group.parameters.values() if p.grad is not None]
-    norm: torch.Tensor = torch.stack(torch._foreach_norm(grads)).norm()
-    return norm
+def gradient_norms(groups: Sequence[ParameterGroup]) -> dict[str, Tensor]:
+    """L2 norm of each group's gradient, left on its device."""
+    grads = [[p.grad for p in g.parameters.values() if p.grad is not None] for g in groups]
+    each = torch.stack(torch._foreach_norm([grad for own in grads for grad in own]))
+    parts = torch.split(each, [len(own) for own in grads])
+    return {group.name: part.norm() for group, part in zip(groups, parts, strict=True)}

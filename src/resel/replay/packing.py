@@ -33,6 +33,8 @@ class PackedBatch:
     """Valid places."""
     padding: int
     """Places that hold nothing."""
+    origins: tuple[int, ...] = ()
+    """Where in the buffer each piece begins."""
 
     def to(self, device: torch.device) -> PackedBatch:
         """The batch on another device."""
@@ -94,4 +96,5 @@ def pack(buffer: ReplayBuffer, pieces: Sequence[Piece], rows: int = 1) -> Packed
         torch.from_numpy(valid),
         steps=steps,
         padding=start.size - steps - len(pieces),
+        origins=tuple(piece.begin for piece in pieces),
     )

@@ -186,6 +186,13 @@ class RunDirectory:
             for path in paths[: max(0, len(paths) - keep)]:
                 remove_directory(path)
 
+    def drop_checkpoints_after(self, step: int) -> None:
+        """Remove checkpoints of higher steps, which a run that rolled back to `step` gave up."""
+        with self._rearranging():
+            for path in self.checkpoints():
+                if int(path.name.removeprefix("step-")) > step:
+                    remove_directory(path)
+
     def set_aside_after(self, step: int) -> None:
         """Rename the checkpoints of higher steps: after going back to `step` they are not our past.
 

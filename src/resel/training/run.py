@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
 from resel.config import Config
 from resel.errors import (
     DamagedFileError,
@@ -25,8 +27,10 @@ from resel.runs import (
     differences,
     numeric_machine,
     read_bundle,
+    read_metrics,
     write_bundle,
 )
+from resel.training.guard import ROLLBACKS, is_good
 from resel.training.progress import Callback, TrainProgress, describe_groups
 from resel.training.replay_log import ReplayLog
 from resel.training.restoring import damaged_if_wrong, whole
@@ -154,18 +158,16 @@ class Run:
         """Train to the configured step and return the result that is also written to disk."""
         status: Status = "failed"
         try:
-            left = self.config.training.steps - self.trainer.step
-            done = left <= 0 or self.trainer.train(left, [self._save_when_due, *callbacks])
-            if done:
-                self._final_evaluation()
+            done = self._train_and_evaluate(callbacks)
             self._save()
             status = "completed" if done else "interrupted"
         except EnvironmentFault as fault:
             self._fault = str(fault)
             self._save()  # what the fault interrupted was undone, so the run can go on from here
             raise
-        except DivergedError:
+        except DivergedError as error:
             status = "diverged"
+            self._give_up(str(error))
             raise
         except KeyboardInterrupt:  # a second one: what was saved last stays the place to go on from
             status = "interrupted"
@@ -184,6 +186,75 @@ class Run:
         except StorageError as error:  # what ended the run is more important
             warnings.warn(str(error), stacklevel=2)
 
+    def _train_and_evaluate(self, callbacks: Sequence[Callback]) -> bool:
+        """Train to the configured step, going back where that is allowed; False if stopped."""
+        while True:
+            try:
+                left = self.config.training.steps - self.trainer.step
+                done = left <= 0 or self.trainer.train(left, [self._save_when_due, *callbacks])
+                if done:
+                    self._final_evaluation()
+                return done
+            except DivergedError as error:
+                if self.config.training.on_divergence != "rollback":
+                    raise
+                self._roll_back(error)
+
+    def _roll_back(self, error: DivergedError) -> None:
+        """Go back to the last good checkpoint, or raise the error."""
+        used = self.trainer.guard.rollbacks
+        if used == ROLLBACKS:
+            raise DivergedError(f"{error} The run had gone back {used} times before.") from error
+        last = self.trainer.evaluations[-1][0] if self.trainer.evaluations else -1
+        evaluated_at = last if self.config.training.eval_every else None
+        for path in reversed(self.directory.checkpoints()):
+            try:
+                bundle = _read_checkpoint(path)
+                if is_good(bundle, evaluated_at):
+                    self._return_to(bundle, str(error))
+                    return
+            except DamagedFileError as damage:
+                warnings.warn(f"{damage} Trying the one before.", stacklevel=2)
+        raise DivergedError(f"{error} There is no good checkpoint to go back to.") from error
+
+    def _return_to(self, bundle: Bundle, reason: str) -> None:
+        """Go on from a checkpoint; of what came after it only the events stay on record."""
+        diverged_at = self.trainer.step
+        self.trainer.roll_back(bundle, self._memory)
+        written = read_metrics(self.directory.metrics_path)
+        self.log.truncate_to(bundle.documents["run"]["metrics_position"])
+        self.directory.drop_checkpoints_after(self.trainer.step)
+        for line in written[len(read_metrics(self.directory.metrics_path)) :]:
+            if line.pop("kind") == "event":
+                self.log.write("event", line.pop("step"), line)
+        self._best = max((mean for _, mean, _ in self.trainer.evaluations), default=None)
+        self._evaluated = len(self.trainer.evaluations)
+        count = self.trainer.guard.rollbacks
+        self.log.write(
+            "event",
+            self.trainer.step,
+            {
+                "event": "rolled back",
+                "message": reason,
+                "diverged_at": diverged_at,
+                "rollbacks": count,
+            },
+        )
+        warnings.warn(
+            f"{reason} The run goes back to step {self.trainer.step} (roll-back {count} of "
+            f"{ROLLBACKS}).",
+            stacklevel=2,
+        )
+        self._save()  # or a run that is killed now would forget that it has gone back
+
+    def _give_up(self, reason: str) -> None:
+        """Leave a run that has diverged readable: the reason, and the agent if it can act."""
+        self._fault = reason
+        self.log.write("event", self.trainer.step, {"event": "diverged", "message": reason})
+        learner = self.trainer.learner
+        if all(bool(torch.isfinite(weight).all()) for weight in learner.weights().values()):
+            save_agent(self.directory.last_agent_path, learner, self._stage)
+
     def close(self) -> None:
         """Release simulators, log and lock."""
         self._open.close()
@@ -200,6 +271,7 @@ class Run:
         every = self.config.training.checkpoint_every
         before = progress.step - self.config.training.num_envs
         if every and progress.step // every > before // every:
+            self.trainer.check()  # what has diverged is not saved
             self._save()
 
     def _save_best(self) -> None:
@@ -244,6 +316,8 @@ class Run:
             "success_rate": self.trainer.success_rate,
             "updates": self.trainer.learner.updates,
             "env_restarts": self.trainer.restarts.used,
+            "skipped_updates": self.trainer.guard.skipped,
+            "rollbacks": self.trainer.guard.rollbacks,
             "fault": self._fault,
             "wall_seconds": self.trainer.seconds,
             "exact": not self.inexact,

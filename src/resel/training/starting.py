@@ -37,6 +37,7 @@ _MAY_DIFFER = {
     "env_workers",
     "env_timeout",
     "env_restarts",
+    "on_divergence",
     "disk_tries",
     "disk_wait",
 }

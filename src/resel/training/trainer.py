@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resel.algorithm import Learner
+from resel.algorithm import READ_EVERY, Learner
 from resel.config import Config
-from resel.errors import ConfigError, DivergedError, EnvironmentFault
+from resel.errors import ConfigError, EnvironmentFault
 from resel.networks import Dimensions
 from resel.randomness import numpy_state, numpy_stream, restore_numpy
 from resel.replay import PackedBatch, ReplayBuffer, sample_batch
@@ -23,6 +23,7 @@ from resel.training.collector import Collector
 from resel.training.environment import AnyStage
 from resel.training.evaluation import Evaluation, evaluate, evaluation_seeds
 from resel.training.faults import Restarts
+from resel.training.guard import Guard
 from resel.training.progress import Callback, TrainProgress
 from resel.training.replay_log import ReplayLog
 from resel.training.restoring import check_parts, damaged_if_wrong, flag, maybe, whole
@@ -67,6 +68,7 @@ class Trainer:
         self._early_events: list[Mapping[str, float | str]] = []
         self.restarts = Restarts(config.training.env_restarts, self._write_event)
         self.collector = Collector(stages, self.actor, seed, self.restarts)
+        self.guard = Guard(config.training.on_divergence == "rollback", self._write_event)
         self._sampling = numpy_stream(seed, "sampling")
         self.episodes = 0
         self.evaluations: list[tuple[int, float, float]] = []  # step, mean, deviation
@@ -116,6 +118,8 @@ class Trainer:
             for callback in callbacks:
                 if callback(progress) is False:
                     self._stop = True
+        if self.step >= total:
+            self.check()
         return self.step >= total
 
     def _advance(self) -> None:
@@ -151,13 +155,22 @@ class Trainer:
         batch = self.sample()
         wanted = self._updates_to_log > 0
         metrics = self.learner.update(batch, want_metrics=wanted)
-        if not wanted:
-            return
-        self._train_metrics |= {name: float(value) for name, value in metrics.items()}
-        self._updates_to_log -= 1
-        finite = all(map(math.isfinite, self._train_metrics.values()))
-        if self._updates_to_log == 0 or not finite:
-            self._log_train(batch)
+        self.guard.remember(self.learner.updates, batch.origins, self.episodes)
+        if wanted:
+            self._train_metrics |= {name: float(value) for name, value in metrics.items()}
+            self._updates_to_log -= 1
+            if self._updates_to_log == 0:
+                self._log_train(batch)
+        if (wanted and self._updates_to_log == 0) or self.learner.updates % READ_EVERY == 0:
+            self.check()
+
+    def check(self) -> None:
+        """Record numerical faults of the updates so far; raises if training has diverged."""
+        self._judge()
+        self.guard.act(self.step)
+
+    def _judge(self) -> None:
+        self.guard.judge(self.learner.steps.read(), self.buffer, self.episodes)
 
     def _log_train(self, batch: PackedBatch) -> None:
         values, self._train_metrics = self._train_metrics, {}
@@ -168,12 +181,6 @@ class Trainer:
             values["episode_return"] = self._episode_return
         values["episodes"] = self.episodes
         self._write("train", self._log_at, values)
-        broken = [name for name, value in values.items() if not math.isfinite(value)]
-        if broken:
-            raise DivergedError(
-                f"Training has diverged at step {self.step}: {', '.join(broken)} "
-                "is not finite. A smaller lr_context_encoder is the first thing to try."
-            )
 
     def _log_timing(self, mark: tuple[float, int, int]) -> tuple[float, int, int]:
         now = (time.monotonic(), self.step, self.learner.updates)
@@ -249,6 +256,7 @@ class Trainer:
 
     def checkpoint(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
         """Tensors and documents from which `restore` continues, but for the buffer's episodes."""
+        self._judge()
         learner_tensors, learner_document = self.learner.state()
         collector_tensors, collector_document = self.collector.state()
         evaluations = np.array(self.evaluations, np.float64).reshape(-1, 3)
@@ -262,6 +270,7 @@ class Trainer:
             "config": self.config.to_json(),
             "learner": learner_document,
             "collector": collector_document,
+            "guard": self.guard.state(),
             "loop": {
                 "step": self.step,
                 "episodes": self.episodes,
@@ -271,7 +280,9 @@ class Trainer:
                 "env_restarts": self.restarts.used,
                 "updates_to_log": self._updates_to_log,
                 "log_at": self._log_at,
-                "train_metrics": dict(self._train_metrics),
+                "train_metrics": {  # JSON has no NaN
+                    k: v if math.isfinite(v) else str(v) for k, v in self._train_metrics.items()
+                },
                 "sampling": numpy_state(self._sampling),
             },
             "clock": {"seconds": self.seconds},
@@ -301,6 +312,7 @@ class Trainer:
             memory.load(documents["segments"], index, self.buffer)
             self.learner.load_weights(tensors["weights"])
             self.learner.restore(tensors["learner"], documents["learner"])
+            self.guard.restore(documents["guard"])
             exact = self.collector.restore(tensors["collector"], documents["collector"])
         self.step, self.episodes = step, episodes
         self._updates_to_log, self._log_at = updates_to_log, log_at
@@ -309,4 +321,17 @@ class Trainer:
         self._evaluation_due = evaluation_due
         rows = tensors["loop"]["evaluations"].tolist()
         self.evaluations = [(int(at), mean, deviation) for at, mean, deviation in rows]
+        return exact
+
+    def roll_back(self, bundle: Bundle, memory: ReplayLog) -> bool:
+        """Go back to a checkpoint and draw other batches from there; what was counted stays.
+
+        False if an unfinished episode had to be dropped.
+        """
+        seconds, restarts = self.seconds, self.restarts.used
+        skipped, rollbacks = self.guard.skipped, self.guard.rollbacks + 1
+        exact = self.restore(bundle, memory)
+        self.seconds, self.restarts.used = seconds, restarts
+        self.guard.skipped, self.guard.rollbacks = skipped, rollbacks
+        self._sampling = numpy_stream(self.config.training.seed, f"sampling-{rollbacks}")
         return exact
