@@ -13,6 +13,7 @@ import errno
 import importlib
 import json
 import os
+import time
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -101,6 +102,9 @@ class MetricsLog:
             raise BadInputError(f"position={position} cannot be: it must be at least 0.")
         self._cut(position)
         kept = read_metrics(self.path)
+        if self._writer is not None:
+            # TensorBoard reads its files in the order of their names, which hold whole seconds.
+            time.sleep(1 - time.time() % 1)
         self._close_writer()  # the next one tells TensorBoard to forget the dropped steps
         self._purge_step = max((int(line["step"]) for line in kept), default=-1) + 1
 
