@@ -1,13 +1,24 @@
 """Speed and memory against the machine's own limits: the parts of `resel bench`."""
 
 from resel.benchmarks._base import Bench, Result, run
+from resel.benchmarks._memory import available_bytes
 from resel.benchmarks.buffer import BufferBench
+from resel.benchmarks.cost import UpdateCost, measure_cost
 from resel.benchmarks.scaling import ScalingBench
 from resel.benchmarks.scan import ScanBench
 from resel.benchmarks.step import StepBench
 from resel.benchmarks.update import UpdateBench
 
-__all__ = ["PARTS", "Bench", "Result", "run"]
+__all__ = [
+    "PARTS",
+    "Bench",
+    "Result",
+    "ScalingBench",
+    "UpdateCost",
+    "available_bytes",
+    "measure_cost",
+    "run",
+]
 
 PARTS: tuple[Bench, ...] = (
     ScanBench(),
