@@ -48,4 +48,6 @@ def measure_cost(config: Config, threads: int) -> UpdateCost:
         laps.append(seconds_of(cycle))
     tensors, _document = workload.learner.state()
     held = [*tensors.values(), *workload.learner.weights().values()]
-    return UpdateCost(float(np.median(laps)) / delay, memory.total, sum(tensor.nbytes for tensor in held))
+    return UpdateCost(
+        float(np.median(laps)) / delay, memory.total, sum(tensor.nbytes for tensor in held)
+    )

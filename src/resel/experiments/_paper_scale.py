@@ -7,7 +7,7 @@ sensitivity grids between the values the text names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from resel.experiments._settings import Setting, Study
 from resel.tasks import all_tasks
@@ -64,7 +64,7 @@ def _family(name: str) -> tuple[Setting, ...]:
     return tuple(Setting(task.id) for task in all_tasks() if task.family == name)
 
 
-def _compared(tasks: Iterable[str], **groups: dict[str, object]) -> tuple[Setting, ...]:
+def _compared(tasks: Iterable[str], **groups: Mapping[str, object]) -> tuple[Setting, ...]:
     return tuple(Setting(t, values, group) for t in tasks for group, values in groups.items())
 
 
@@ -100,9 +100,10 @@ STUDIES: dict[str, Study] = {
         SEEDS,
     ),
     "fig-encoders": Study(
-        _compared(
-            _ENCODER_TASKS,
-            **{"RESeL-Mamba": {"steps": 750_000}, "RESeL-GRU": {"steps": 750_000, "encoder": "gru"}},
+        tuple(
+            Setting(task, {"steps": 750_000, "encoder": encoder}, group)
+            for task in _ENCODER_TASKS
+            for encoder, group in (("mamba", "RESeL-Mamba"), ("gru", "RESeL-GRU"))
         ),
         SEEDS,
     ),

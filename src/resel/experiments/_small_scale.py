@@ -54,7 +54,12 @@ def _studies(base: Mapping[str, Any], seeds: tuple[int, ...], quick: bool) -> di
     both = (_PENDULUM, _CARTPOLE)
     steps = base["steps"]
     pomdp = Study(tuple(Setting(task, base) for task in both), seeds)
-    gravity_settings = {**_TINY, **base, "batch_steps": 1000, "steps": steps // 2 if quick else steps}
+    gravity_settings = {
+        **_TINY,
+        **base,
+        "batch_steps": 1000,
+        "steps": steps // 2 if quick else steps,
+    }
     gravity = Study((Setting("HalfCheetah-gravity-v0", gravity_settings),), seeds)
     uniform = {"lr_context_encoder": 1e-3}
 

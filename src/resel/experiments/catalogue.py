@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from resel.errors import ConfigError
 from resel.experiments._paper_scale import STUDIES
-from resel.experiments._settings import Experiment, Kind, Measure
+from resel.experiments._settings import Experiment, Kind, Measure, Scale, Study
 from resel.experiments._small_scale import CPU, SMOKE
 
 
@@ -19,7 +19,7 @@ def _experiment(
     measures: tuple[Measure, ...] = ("return",),
     table: str | None = None,
 ) -> Experiment:
-    studies = {"smoke": SMOKE[name], "cpu": CPU[name], "paper": STUDIES[name]}
+    studies: dict[Scale, Study] = {"smoke": SMOKE[name], "cpu": CPU[name], "paper": STUDIES[name]}
     return Experiment(name, title, shows, kind, studies, measures, table)
 
 
@@ -59,9 +59,7 @@ _ALL = (
         "table",
         table="table.meta_gravity_final",
     ),
-    _experiment(
-        "fig-meta", "Learning in meta-RL tasks", "fig.meta-rl-learning-curve", "curves"
-    ),
+    _experiment("fig-meta", "Learning in meta-RL tasks", "fig.meta-rl-learning-curve", "curves"),
     _experiment(
         "fig-key-to-door",
         "Success against the length of credit assignment",

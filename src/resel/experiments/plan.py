@@ -166,8 +166,9 @@ def check_room(jobs: Sequence[Job], slots: int, out: Path, scale: Scale) -> None
     largest = max(job.memory for job in jobs)
     if available is not None and largest > available:
         raise ConfigError(
-            f"--scale {scale} needs about {_gb(largest)} of memory for one run and {_gb(available)} "
-            "are free: use a larger machine (--engine slurm or ray), or a smaller --scale."
+            f"--scale {scale} needs about {_gb(largest)} of memory for one run and "
+            f"{_gb(available)} are free: use a larger machine (--engine slurm or ray), or a "
+            "smaller --scale."
         )
     together = sum(sorted((job.memory for job in jobs), reverse=True)[:slots])
     if available is not None and together > available:

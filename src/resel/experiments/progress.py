@@ -113,5 +113,6 @@ def duration(seconds: float) -> str:
     """As people say it."""
     for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * size:
-            return f"{seconds / size:,.0f} {unit}" if seconds >= 10 * size else f"{seconds / size:.1f} {unit}"
+            number = seconds / size
+            return f"{number:,.0f} {unit}" if number >= 10 else f"{number:.1f} {unit}"
     return f"{seconds:.0f} s"

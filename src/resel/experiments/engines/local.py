@@ -66,9 +66,7 @@ def _fits(job: Job, running: list[_Running], memory: int | None) -> bool:
     return not running or memory is None or taken + job.memory <= memory
 
 
-def _begin(
-    job: Job, ledger: Ledger, running: list[_Running], slots: int, gpus: int
-) -> _Running:
+def _begin(job: Job, ledger: Ledger, running: list[_Running], slots: int, gpus: int) -> _Running:
     slot = min(set(range(slots)) - {item.slot for item in running})
     environment = {"CUDA_VISIBLE_DEVICES": str(slot % gpus)} if gpus else {}
     ledger.started(job)
