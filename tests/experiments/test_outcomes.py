@@ -51,7 +51,8 @@ def make(
     assert sorted(files) == sorted(path.name for path in folder.iterdir())
     for file in files:
         if file.endswith(".png"):
-            assert Image.open(folder / file).size[0] > 300
+            with Image.open(folder / file) as picture:
+                assert picture.size[0] > 300
         if file.endswith(".svg"):
             assert "<svg" in (folder / file).read_text()
     return files
@@ -276,7 +277,7 @@ def test_the_record_of_an_experiment(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match="holds fig-x at scale smoke: name another --out"):
         check_folder(folder, experiment, "paper")
     (folder / "experiment.json").write_text(json.dumps(data | {"version": 2}))
-    with pytest.raises(DamagedFileError, match="version 2.*update resel"):
+    with pytest.raises(DamagedFileError, match=r"version 2.*update resel"):
         check_folder(folder, experiment, "smoke")
     for broken in ('{"format"', "[]", "{}"):
         (folder / "experiment.json").write_text(broken)

@@ -24,17 +24,18 @@ def experiment(name: str, *settings: Setting, seeds: tuple[int, ...] = (1, 2)) -
     return Experiment(name, name, name, "curves", {"smoke": Study(settings, seeds)})
 
 
-def test_arithmetic(tmp_path: Path) -> None:
+def test_arithmetic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Config, int]] = []
 
     def cost(config: Config, threads: int) -> UpdateCost:
         asked.append((config, threads))
         return UpdateCost(0.5, 1000, 10)
 
+    monkeypatch.setattr(planning, "measure_cost", cost)
     shared = Setting("TMaze-v0", BASE)
     one = experiment("one", shared, Setting("TMaze-v0", {**BASE, "gamma": 0.9}, "other"))
     two = experiment("two", shared, seeds=(1,))
-    plan = make_plan([one, two], "smoke", tmp_path, threads=4, cost=cost)
+    plan = make_plan([one, two], "smoke", tmp_path, threads=4)
     assert len(plan.jobs) == 4 and len(plan.members["one"]) == 4 and len(plan.members["two"]) == 1
     assert plan.members["two"][0].run == plan.members["one"][0].run
     assert len(asked) == 1, "the same network and batch cost the same"
@@ -50,17 +51,21 @@ def test_arithmetic(tmp_path: Path) -> None:
         assert words[words.index(flag) + 1] == value
 
 
-def test_only_wide_networks_take_several_threads(tmp_path: Path) -> None:
+def test_only_wide_networks_take_several_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "measure_cost", lambda c, threads: UpdateCost(threads, 0, 0))
     wide = experiment("wide", Setting("TMaze-v0", {**BASE, "width": 256}), seeds=(1,))
-    plan = make_plan(
-        [wide], "smoke", tmp_path, 4, lambda config, threads: UpdateCost(threads, 0, 0)
-    )
+    plan = make_plan([wide], "smoke", tmp_path, 4)
     assert plan.jobs[0].threads == 4 and plan.jobs[0].seconds == 4 * 1500
 
 
 @pytest.mark.parametrize(("scale", "runs"), [("smoke", 34), ("paper", 360)])
-def test_every_run_of_the_catalogue_is_planned_once(scale: Any, runs: int, tmp_path: Path) -> None:
-    plan = make_plan(choose(["all"]), scale, tmp_path, 1, lambda c, t: UpdateCost(1.0, 1, 1))
+def test_every_run_of_the_catalogue_is_planned_once(
+    scale: Any, runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "measure_cost", lambda c, threads: UpdateCost(1.0, 1, 1))
+    plan = make_plan(choose(["all"]), scale, tmp_path, 1)
     assert len(plan.jobs) == len({job.run for job in plan.jobs}) == runs
 
 

@@ -80,7 +80,6 @@ def make_plan(
     scale: Scale,
     out: Path,
     threads: int,
-    cost: Callable[[Config, int], UpdateCost] = measure_cost,
 ) -> Plan:
     """Jobs under `out`/runs; networks below the paper's width take one thread whatever is asked."""
     jobs: dict[Path, Job] = {}
@@ -94,7 +93,7 @@ def make_plan(
             found.append(Member(run, setting, seed, config.training.steps))
             if run not in jobs:
                 used = 1 if config.network.width < SIZES["paper"]["width"] else threads
-                jobs[run] = _job(run, setting, config, used, _cost_of(config, used, costs, cost))
+                jobs[run] = _job(run, setting, config, used, _cost_of(config, used, costs))
         members[experiment.name] = tuple(found)
     return Plan(tuple(jobs.values()), members)
 
@@ -106,17 +105,12 @@ def _runs(experiment: Experiment, scale: Scale) -> Iterator[tuple[Setting, int]]
             yield setting, seed
 
 
-def _cost_of(
-    config: Config,
-    threads: int,
-    known: dict[str, UpdateCost],
-    measure: Callable[[Config, int], UpdateCost],
-) -> UpdateCost:
+def _cost_of(config: Config, threads: int, known: dict[str, UpdateCost]) -> UpdateCost:
     """Measured once for all tasks that train the same network on batches of the same size."""
     settings = config.algorithm
     key = repr((config.network, settings.batch_steps, settings.context_length, threads))
     if key not in known:
-        known[key] = measure(config, threads)
+        known[key] = measure_cost(config, threads)
     return known[key]
 
 
