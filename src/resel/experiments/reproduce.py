@@ -18,6 +18,7 @@ from resel.experiments.engines import (
     FINISHED,
     Ledger,
     is_finished,
+    read_state,
     run_local,
     run_ray,
     slurm_script,
@@ -116,10 +117,12 @@ def plan_summary(left: Sequence[Job], slots: int) -> str:
     """What the jobs that are left take."""
     if not left:
         return "Every run is done: only the figures are drawn."
-    seconds = sum(job.seconds for job in left)
+    saved = {job.run: min(read_state(job).saved, job.steps) for job in left}
+    steps = sum(job.steps - saved[job.run] for job in left)
+    seconds = sum(job.seconds * (1 - saved[job.run] / job.steps) for job in left)
     memory = sum(sorted((job.memory for job in left), reverse=True)[:slots])
     return (
-        f"Left: {len(left)} runs, {sum(job.steps for job in left):,} steps; as measured now their "
+        f"Left: {len(left)} runs, {steps:,} steps; as measured now their "
         f"updates take {duration(seconds)}, or {duration(seconds / slots)} with {slots} runs side "
         "by side (simulators and evaluations come on top). "
         f"Memory {memory / 1e9:.1f} GB, disk {sum(job.disk for job in left) / 1e9:.1f} GB."
