@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,24 +12,10 @@ from resel.errors import ConfigError, MissingDependencyError
 from resel.experiments.engines import Ledger, _ledger, run_ray
 from resel.experiments.engines import ray as engine
 
-NAMES = ("RAY_USAGE_STATS_ENABLED", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN")
-
 
 @pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What the engine sets for Ray is gone afterwards."""
+def _quick(monkeypatch: pytest.MonkeyPatch, ray_environment: None) -> None:
     monkeypatch.setattr(_ledger, "_WAITS", (0.0,))
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(p for p in _paths() if p))
-    for name in (*NAMES, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"):
-        monkeypatch.delenv(name, raising=False)
-    yield
-    for name in (*NAMES, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"):
-        os.environ.pop(name, None)
-
-
-def _paths() -> list[str]:
-    return [str(Path(engine.__file__).parents[3]), os.environ.get("PYTHONPATH", "")]
 
 
 @pytest.mark.slow

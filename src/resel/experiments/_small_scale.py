@@ -15,7 +15,7 @@ from resel.experiments._settings import Setting, Study
 from resel.tasks import task_settings
 
 _BRIEF: dict[str, Any] = {
-    "steps": 6000,
+    "steps": 5000,
     "batch_steps": 400,
     "warmup_steps": 500,
     "eval_every": 500,
@@ -88,7 +88,7 @@ def _studies(base: Mapping[str, Any], seeds: tuple[int, ...], quick: bool) -> di
         "table-mdp": Study(
             (Setting("Pendulum-v1", {**_SEEN, **base}),),
             seeds,
-            marks=(steps // 3, 2 * steps // 3, steps),
+            marks=(3 * steps // 10, 6 * steps // 10, steps),
         ),
         "fig-sensitivity": Study(
             sensitivity(
