@@ -14,6 +14,7 @@ from fake_runs import fake_job, write_run
 
 from resel.experiments.engines import Ledger, _ledger, _process, read_state, run_local, slurm_script
 from resel.experiments.plan import LAUNCHER, Job
+from resel.runs import RunDirectory
 
 
 @pytest.fixture(autouse=True)
@@ -127,6 +128,26 @@ def test_runs_save_when_the_sweep_is_killed(tmp_path: Path) -> None:
     sweep.wait()
     wait_for(job.run / "ends")
     assert json.loads((job.run / "result.json").read_text())["status"] == "interrupted"
+
+
+def test_runs_that_somebody_else_writes_are_waited_for(tmp_path: Path) -> None:
+    job = fake_job(tmp_path, "run")
+    write_run(job.run, [], status=None)
+    other = RunDirectory.open(job.run)  # such as the last breath of a sweep that was killed
+    ledger = Ledger.of([job], attempts=1)
+    told: list[str | None] = []
+    ledger.changed = lambda entry: told.append(entry.problem)
+    ticks: list[int] = []
+
+    def tick() -> None:
+        ticks.append(calls(job))
+        if len(ticks) == 3:
+            other.close()
+
+    run_local(ledger, tick, slots=1)
+    assert ticks[:3] == [0, 0, 0] and calls(job) == 1
+    assert ledger.count("completed") == 1
+    assert told[0] == "in use by another process" and told.count(told[0]) == 1
 
 
 def wait_for(path: Path, seconds: float = 60) -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from resel.experiments.engines import Entry, Ledger, read_state
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.live import Live
-    from rich.table import Table
 
 _EVERY = 2.0
 _SHOWN = 12
@@ -24,14 +23,14 @@ class SweepTable:
 
     ledger: Ledger
     console: Console
-    _begun: float = field(default_factory=time.monotonic)
+    _begun: float = 0.0
     _shown: float = 0.0
     _at_start: float = 0.0
     _live: Live | None = None
 
     def __post_init__(self) -> None:
         self.ledger.changed = self._tell
-        self._at_start = self._done()
+        self._begun, self._at_start = time.monotonic(), self._done()
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
@@ -61,8 +60,8 @@ class SweepTable:
         if self._live is not None and entry.problem is None:
             return
         text = f"{entry.job.run.name}: {entry.status}"
-        if entry.problem is not None and entry.status != "running":
-            again = "tried again" if entry.status == "waiting" else "given up"
+        if entry.problem is not None:
+            again = "will be tried again" if entry.status == "waiting" else "given up"
             text = f"{entry.job.run.name}: {entry.problem} ({again})"
         self.console.print(text, soft_wrap=True, markup=False)
 
@@ -88,7 +87,8 @@ class SweepTable:
         remaining = sum(map(self._work, self.ledger.entries.values())) - done
         return duration(remaining * elapsed / made)
 
-    def _table(self) -> Table:
+    def _table(self) -> Group:
+        from rich.console import Group
         from rich.table import Table
 
         entries = self.ledger.entries.values()
@@ -97,7 +97,7 @@ class SweepTable:
             f"{finished} of {len(entries)} runs done, {self.ledger.count('running')} running, "
             f"{self.ledger.count('failed')} failed, left {self._left()}"
         )
-        table = Table("run", "", "step", "evaluation", title=title, title_justify="left", box=None)
+        table = Table("run", "", "step", "evaluation", box=None)
         shown = [entry for entry in entries if entry.status in ("running", "failed")]
         for entry in shown[:_SHOWN]:
             state = read_state(entry.job)
@@ -106,7 +106,7 @@ class SweepTable:
             table.add_row(entry.job.run.name, entry.status, step, figure)
         if len(shown) > _SHOWN:
             table.add_row(f"and {len(shown) - _SHOWN} more")
-        return table
+        return Group(title, table)
 
 
 def duration(seconds: float) -> str:

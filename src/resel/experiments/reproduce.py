@@ -69,8 +69,13 @@ def reproduce(sweep: Sweep, console: Console) -> int:
     left = plan.left(is_finished)
     console.print(plan_table(sweep, plan, left))
     console.print(plan_summary(left, slots), soft_wrap=True)
-    if not sweep.dry_run and sweep.engine == "local":
-        check_room(left, slots, sweep.out, sweep.scale)
+    if sweep.engine == "local":
+        try:
+            check_room(left, slots, sweep.out, sweep.scale)
+        except ConfigError as error:
+            if not sweep.dry_run:
+                raise
+            console.print(f"This would be refused: {error}", soft_wrap=True, markup=False)
     if sweep.write is not None:
         name = sweep.experiments[0].name if len(sweep.experiments) == 1 else "resel"
         _write_script(sweep.write, slurm_script(left, f"{name}-{sweep.scale}"))

@@ -212,6 +212,20 @@ def default_run_path(task: str, encoder: str, seed: int) -> Path:
     return path
 
 
+def is_in_use(path: str | os.PathLike[str]) -> bool:
+    """Whether a process is writing to the run in this folder, which need not exist."""
+    lock = Path(path) / ".lock"
+    if not lock.is_file():
+        return False
+    try:
+        Lock(lock).release()
+    except RunDirectoryError:
+        return True
+    except OSError:  # not ours to write to; whoever opens the run will tell
+        return False
+    return False
+
+
 def _refuse_existing_run(path: Path) -> None:
     with contextlib.suppress(NotADirectoryError, PermissionError):
         if any((path / name).exists() for name in ("config.json", "metrics.jsonl")):

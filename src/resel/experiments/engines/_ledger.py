@@ -13,6 +13,7 @@ from pathlib import Path
 
 from resel.experiments.engines._state import FINISHED, Status, read_state
 from resel.experiments.plan import Job
+from resel.runs import is_in_use
 
 ATTEMPTS = 3
 _DIVERGED = 3
@@ -61,11 +62,21 @@ class Ledger:
         """How many jobs are in one of these states."""
         return sum(entry.status in statuses for entry in self.entries.values())
 
+    def held(self, job: Job) -> bool:
+        """Whether somebody else writes to the run, such as what a killed sweep left behind."""
+        if not is_in_use(job.run):
+            return False
+        entry = self.entries[job.run]
+        if entry.problem is None:
+            entry.problem = "in use by another process"
+            self.changed(entry)
+        return True
+
     def started(self, job: Job) -> None:
         """An attempt begins."""
         entry = self.entries[job.run]
         entry.saved = read_state(job).saved
-        entry.status = "running"
+        entry.status, entry.problem = "running", None
         self.changed(entry)
 
     def ended(self, job: Job, code: int | None, problem: str = "") -> float:

@@ -41,10 +41,10 @@ def run_local(
     try:
         while running or ledger.waiting():
             for job in ledger.waiting():
-                if time.monotonic() < not_before.get(job, 0.0):
-                    continue
                 if len(running) >= slots or not _fits(job, running, memory):
                     break
+                if time.monotonic() < not_before.get(job, 0.0) or ledger.held(job):
+                    continue
                 running.append(_begin(job, ledger, running, slots, gpus))
             tick()
             time.sleep(_POLL)

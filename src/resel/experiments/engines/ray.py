@@ -42,7 +42,7 @@ def _work(ray: Any, ledger: Ledger, tick: Callable[[], None], gpus: int) -> None
     not_before: dict[Job, float] = {}
     while running or ledger.waiting():
         for job in ledger.waiting():
-            if time.monotonic() >= not_before.get(job, 0.0):
+            if time.monotonic() >= not_before.get(job, 0.0) and not ledger.held(job):
                 ledger.started(job)
                 place = remote.options(num_cpus=job.threads, memory=job.memory or None)
                 running[place.remote(job.command, str(job.run))] = job
