@@ -18,7 +18,7 @@ from resel.errors import DamagedFileError, RunDirectoryError
 from resel.experiments import Experiment, Setting, Study
 from resel.experiments._settings import Kind, Measure
 from resel.experiments.engines import Ledger, Status
-from resel.experiments.outcomes import make_outcome
+from resel.experiments.outcomes import _probes, make_outcome
 from resel.experiments.outcomes._tsne import tsne
 from resel.experiments.plan import Job, Member
 from resel.experiments.record import check_folder, write_record
@@ -236,6 +236,39 @@ def test_amplification_is_written_down(tmp_path: Path, monkeypatch: pytest.Monke
     assert json.loads((folder / "amplification.json").read_text()) == {"seed": 1}
     waiting: dict[Path, Status] = {run: "failed"}
     assert make_outcome(experiment, "smoke", members, waiting, folder) == []
+
+
+def test_contexts_are_mapped_and_read_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def embed(agent: Any, env: Any, *, episodes: int, hidden: tuple[str, ...]) -> Any:
+        asked.update(agent=agent, episodes=episodes, hidden=hidden)
+        gravities = [env.reset(seed=i)[1]["gravity"] for i in range(episodes)]
+        _, _, _, _, info = env.step(env.action_space.sample())
+        assert info["gravity"][2] == gravities[-1][2], "what the simulator uses"
+        rows = np.repeat(np.array(gravities), 5, axis=0)  # (episodes * 5, 3)
+        rng = np.random.default_rng(0)
+        return types.SimpleNamespace(
+            context=rows + rng.normal(size=rows.shape),
+            episode=np.repeat(np.arange(episodes), 5),
+            step=np.tile(np.arange(5), episodes),
+            hidden={"gravity": rows},
+        )
+
+    fake = types.ModuleType("resel.diagnostics")
+    fake.context_embeddings = embed  # type: ignore[attr-defined]
+    fake.read_out_score = lambda context, target, groups: 0.75  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "resel.diagnostics", fake)
+    monkeypatch.setattr(_probes.RESeL, "load", lambda path: path)
+    run = tmp_path / "runs" / "1"
+    members = [Member(run, Setting("HalfCheetah-gravity-v0"), 1, 10)]
+    make("embedding", members, tmp_path / "out", numbers={"gravities": 8})
+    assert asked == {"agent": run / "agents/last", "episodes": 8, "hidden": ("gravity",)}
+    found = rows(tmp_path / "out" / "embedding.csv")
+    values = sorted({round(float(row["gravity"]), 2) for row in found})
+    assert len(found) == 40 and len(values) == 8 and (values[0], values[-1]) == (2.9, 33.1)
+    summary = json.loads((tmp_path / "out" / "embedding.json").read_text())
+    assert summary == {"gravities": 8, "points": 40, "read_out_score": 0.75}
 
 
 def test_tsne_keeps_clusters_apart() -> None:

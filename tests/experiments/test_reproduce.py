@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 import tiny_sweep as tiny
 import torch
+from fake_runs import write_run
 from rich.console import Console
 
 from resel.benchmarks import UpdateCost
 from resel.cli import main
 from resel.config import Config
 from resel.errors import ConfigError
-from resel.experiments import CATALOGUE, Experiment, Sweep, reproduce
+from resel.experiments import CATALOGUE, Experiment, Setting, Study, Sweep, reproduce
 from resel.experiments import plan as planning
 from resel.experiments.plan import make_plan
 from resel.runs import read_bundle, read_metrics
@@ -78,7 +79,7 @@ def test_two_runs_are_what_they_are_by_hand(tmp_path: Path, quick_plan: None) ->
 
     before = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*.json*")}
     code, said = run(tiny.tiny_sweep(out))
-    assert code == 0 and "Every run is done" in said
+    assert code == 0 and "No run is left" in said
     assert before == {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*.json*")}
 
 
@@ -143,6 +144,31 @@ def test_runs_that_cannot_be_gone_on_with_are_told(tmp_path: Path, quick_plan: N
     problems = [entry["problem"] for entry in record["runs"]]
     assert "cannot be read as JSON" in problems[0] and "does not know: novelty" in problems[1]
     assert record["notes"][0].startswith(half.name)
+
+
+def test_an_outcome_that_cannot_be_made_is_told(
+    tmp_path: Path, quick_plan: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "resel.diagnostics", None)
+    study = Study((Setting("TMaze-v0", {**tiny.SETTINGS, "steps": 60}),), (1,))
+    figure = Experiment("fig-a", "A", "fig.a", "amplification", {"smoke": study})
+    (job,) = make_plan([figure], "smoke", tmp_path, 1).jobs
+    write_run(job.run, [], steps=60)
+    code, said = run(Sweep([figure], "smoke", tmp_path, "resel reproduce fig-a"))
+    assert code == 2 and "No outcome: This version of resel comes without" in said
+    record = json.loads((tmp_path / "fig-a" / "experiment.json").read_text())
+    assert record["files"] == [] and record["notes"][0].startswith("No outcome")
+
+
+def test_what_does_not_fit_is_refused(
+    tmp_path: Path, quick_plan: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "available_bytes", lambda: 10**6)
+    with pytest.raises(ConfigError, match="of memory for one run"):
+        run(tiny.tiny_sweep(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+    code, said = run(tiny.tiny_sweep(tmp_path / "out", dry_run=True))
+    assert code == 0 and "This would be refused: --scale smoke needs about" in said
 
 
 @pytest.mark.parametrize(

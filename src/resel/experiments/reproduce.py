@@ -121,7 +121,7 @@ def plan_table(sweep: Sweep, plan: Plan, left: Sequence[Job]) -> Table:
 def plan_summary(left: Sequence[Job], slots: int) -> str:
     """What the jobs that are left take."""
     if not left:
-        return "Every run is done: only the figures are drawn."
+        return "No run is left to be trained."
     saved = {job.run: min(read_state(job).saved, job.steps) for job in left}
     steps = sum(job.steps - saved[job.run] for job in left)
     seconds = sum(job.seconds * (1 - saved[job.run] / job.steps) for job in left)

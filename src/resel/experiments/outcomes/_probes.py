@@ -22,7 +22,7 @@ from resel.tasks import make_env
 
 _LOWEST, _HIGHEST = 2.90, 33.10
 """Gravities of the paper's map, m/s^2."""
-_POINTS = 2000
+_POINTS = 1200
 _COLUMNS = ("lr_context_encoder", "lr_other", "rollout_step", "mean", "standard_error", "episodes")
 
 
