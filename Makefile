@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-all bench format clean
+.PHONY: help setup demo check test test-all bench reproduce-smoke format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/make \1|\2/' \
@@ -53,6 +53,9 @@ bench: $(STAMP)  ## measure speed and memory on this machine (it should be quiet
 		echo "==> Measuring: $$part"; \
 		$(BIN)/resel bench $$part --out docs/results/performance || exit 1; \
 	done
+
+reproduce-smoke: $(STAMP)  ## every figure and table of the paper on small tasks (about an hour)
+	@$(BIN)/resel reproduce all --scale smoke --out reproduce-output/smoke
 
 format: $(STAMP)  ## put the code into its standard form
 	@echo "==> Formatting"

@@ -28,7 +28,10 @@ from resel.tasks import task_settings
 from resel.training import ProgressLine, TrainProgress
 
 COMMAND = str(Path(sys.executable).with_name("resel"))
-VERBS = ("train", "resume", "eval", "watch", "plot", "report", "diagnose", "tasks", "bench")
+VERBS = (
+    *("train", "resume", "eval", "watch", "plot", "report", "diagnose", "tasks", "reproduce"),
+    "bench",
+)
 SMALL = ["--steps", "6e1", "--eval-every", "20", "--checkpoint-every", "2_0", "--threads", "1"]
 
 
@@ -255,7 +258,7 @@ def test_values_that_cannot_work(flags: list[str], told: str, capsys: Any, tmp_p
         (["plot"], "at least one run"),
         (["plot", "nowhere", "--out", "a.txt"], ".png, .svg or .pdf"),
         (["tasks", "--show", "TMaze"], "Did you mean TMaze-v0"),
-        (["tran"], "use one of train, resume, eval, watch, plot, report, diagnose, tasks, bench"),
+        (["tran"], "use one of train, resume, eval, watch, plot, report, diagnose, tasks, "),
     ],
 )
 def test_mistakes(argv: list[str], told: str, capsys: Any, tmp_path: Path) -> None:
@@ -371,7 +374,13 @@ def test_help_of_every_verb(verb: str, capsys: Any) -> None:
     assert left.value.code == 0
     text = capsys.readouterr().out
     assert text.startswith(f"usage: resel {verb} ")
-    positional = {"train": "TASK", "report": "DIR", "tasks": "", "bench": "scan"}.get(verb, "RUN")
+    positional = {
+        "train": "TASK",
+        "report": "DIR",
+        "tasks": "",
+        "bench": "scan",
+        "reproduce": "NAME",
+    }.get(verb, "RUN")
     assert positional in text.splitlines()[0]
     # tyro does not wrap the line of the usage
     assert max(map(len, text.splitlines()[1:])) <= 80

@@ -36,6 +36,7 @@ from resel.config import (
 from resel.diagnostics import Diagnosis
 from resel.diagnostics import diagnose as diagnose_run
 from resel.errors import ConfigError, DivergedError, EnvironmentFault, ReselError
+from resel.experiments import CATALOGUE, EngineName, Scale, Sweep, choose, reproduce
 from resel.networks import kernels_are_compiled
 from resel.reports import make_report
 from resel.runs import default_run_path, format_bytes
@@ -187,6 +188,30 @@ class TasksArguments:
     """Print every setting of one task instead."""
     preset: str = "paper"
     """With --show: which preset."""
+
+
+@dataclass(frozen=True)
+class ReproduceArguments:
+    """Run the paper's experiments and draw its figures; without names, list them."""
+
+    names: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[NAME ...]")]
+    """Figures and tables, or all."""
+    scale: Scale = "smoke"
+    """smoke: minutes to an hour on two cores; cpu: hours; paper: the paper's own sizes."""
+    out: Path | None = None
+    """Folder for runs and figures; reproduce-output/SCALE if not given."""
+    engine: EngineName = "local"
+    """local processes, a ray cluster (extra `ray`), or a slurm script to submit."""
+    jobs: Count = 0
+    """Runs side by side; 0 takes one per GPU, or else per core."""
+    attempts: Count = 3
+    """How often a run may fail without progress before it is given up."""
+    ray_address: str | None = None
+    """Cluster to join (HOST:PORT or auto); if not given, one is started on this machine."""
+    write: Path | None = None
+    """With slurm: the script to write."""
+    dry_run: bool = False
+    """Only tell what would be run."""
 
 
 def train(argv: Sequence[str]) -> int:
@@ -381,6 +406,42 @@ def bench(argv: Sequence[str]) -> int:
     return 0
 
 
+def reproduce_paper(argv: Sequence[str]) -> int:
+    arguments = tyro.cli(ReproduceArguments, args=argv, prog="resel reproduce", config=_PLAIN)
+    if not arguments.names:
+        table = Table("name", "what it shows", box=None)
+        for experiment in CATALOGUE.values():
+            table.add_row(experiment.name, experiment.title)
+        _out.print(table)
+        return 0
+    sweep = Sweep(
+        choose(arguments.names),
+        arguments.scale,
+        arguments.out or Path("reproduce-output") / arguments.scale,
+        shlex.join(["resel", "reproduce", *argv]),
+        arguments.engine,
+        arguments.jobs,
+        arguments.attempts,
+        arguments.ray_address,
+        arguments.write,
+        arguments.dry_run,
+    )
+    stopped: list[int] = []
+
+    def stop(number: int, frame: Any) -> None:
+        stopped.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        return reproduce(sweep, _out)
+    except KeyboardInterrupt:
+        _out.print("Stopped; all runs are saved. The same command goes on with them.")
+        return _INTERRUPTED[stopped[0]] if stopped else 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 _VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "train": (train, "train an agent on a task of ours or any Gymnasium environment"),
     "resume": (resume, "go on with a run that was stopped"),
@@ -390,6 +451,7 @@ _VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "report": (report, "write runs as one interactive page"),
     "diagnose": (diagnose, "measure what an update does to a policy, and advise on LR_CE"),
     "tasks": (tasks, "list the tasks and their settings"),
+    "reproduce": (reproduce_paper, "run the paper's experiments and draw its figures"),
     "bench": (bench, "measure speed and memory on this machine"),
 }
 

@@ -2,12 +2,21 @@
 
 from resel.benchmarks._base import Bench, Result, run
 from resel.benchmarks.buffer import BufferBench
+from resel.benchmarks.cost import UpdateCost, measure_cost
 from resel.benchmarks.scaling import ScalingBench
 from resel.benchmarks.scan import ScanBench
 from resel.benchmarks.step import StepBench
 from resel.benchmarks.update import UpdateBench
 
-__all__ = ["PARTS", "Bench", "Result", "run"]
+__all__ = [
+    "PARTS",
+    "Bench",
+    "Result",
+    "ScalingBench",
+    "UpdateCost",
+    "measure_cost",
+    "run",
+]
 
 PARTS: tuple[Bench, ...] = (
     ScanBench(),

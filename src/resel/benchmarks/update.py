@@ -59,7 +59,7 @@ class UpdateBench(Bench):
 
     def measure(self) -> Result:
         config = self.config()
-        dims, length = _sizes(config)
+        dims, length = sizes_of(config)
         prepare_process(self.threads, config.network.width)
         compile_kernels(config, dims)
         per_batch = -(-config.algorithm.batch_steps // length)
@@ -105,7 +105,7 @@ class UpdateBench(Bench):
         return tables
 
 
-def _sizes(config: Config) -> tuple[Dimensions, int]:
+def sizes_of(config: Config) -> tuple[Dimensions, int]:
     """What the networks are built for, and the length of a trajectory."""
     if not config.task:
         return HALF_CHEETAH, config.algorithm.batch_steps

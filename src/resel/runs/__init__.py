@@ -2,7 +2,7 @@
 
 from resel.runs._tensors import check_tensors
 from resel.runs.bundle import Bundle, find_bundle, read_bundle, read_document, write_bundle
-from resel.runs.directory import RunDirectory, default_run_path
+from resel.runs.directory import RunDirectory, default_run_path, is_in_use
 from resel.runs.loggers import MetricsLog, read_metrics
 from resel.runs.machine import describe_machine, differences, numeric_machine
 from resel.runs.memory import available_memory, format_bytes
@@ -29,6 +29,7 @@ __all__ = [
     "differences",
     "find_bundle",
     "format_bytes",
+    "is_in_use",
     "numeric_machine",
     "read_bundle",
     "read_document",

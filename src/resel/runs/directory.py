@@ -250,6 +250,20 @@ def default_run_path(task: str, encoder: str, seed: int) -> Path:
     return path
 
 
+def is_in_use(path: str | os.PathLike[str]) -> bool:
+    """Whether a process is writing to the run in this folder, which need not exist."""
+    lock = Path(path) / ".lock"
+    if not lock.is_file():
+        return False
+    try:
+        Lock(lock).release()
+    except RunDirectoryError:
+        return True
+    except OSError:  # not ours to write to; whoever opens the run will tell
+        return False
+    return False
+
+
 def _set_aside(path: Path) -> None:
     """Give an unreadable checkpoint a name under which nobody looks for it."""
     place = find_bundle(path) or path

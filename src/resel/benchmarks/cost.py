@@ -1,0 +1,53 @@
+"""What an update costs on this machine, measured briefly: for plans, not for comparisons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from resel._process import prepare_process
+from resel.benchmarks._memory import peak_memory
+from resel.benchmarks._timing import seconds_of
+from resel.benchmarks._workload import Workload, compile_kernels
+from resel.benchmarks.update import sizes_of
+from resel.config import Config
+
+_WHILE_BELOW = 0.5
+"""Seconds spent timing before another cycle is not worth it."""
+
+
+@dataclass(frozen=True)
+class UpdateCost:
+    """One update of a config on one of this machine's threads or more, and what a run holds."""
+
+    seconds: float
+    memory: int
+    """Bytes resident while updating, the interpreter and its libraries included."""
+    saved: int
+    """Bytes of weights and optimisers in a checkpoint."""
+
+
+def measure_cost(config: Config, threads: int) -> UpdateCost:
+    """Time a few updates with made-up trajectories of the task's sizes and horizon."""
+    prepare_process(threads, config.network.width)
+    dims, length = sizes_of(config)
+    compile_kernels(config, dims)
+    per_batch = -(-config.algorithm.batch_steps // length)
+    workload = Workload.build(config.replace(device="cpu"), dims, length, 2 * per_batch)
+    delay = config.algorithm.policy_delay
+
+    def cycle() -> None:
+        for _ in range(delay):
+            workload.learner.update(workload.sample())
+
+    with peak_memory() as memory:
+        cycle()
+    laps = [seconds_of(cycle)]
+    while sum(laps) < _WHILE_BELOW:
+        laps.append(seconds_of(cycle))
+    tensors, _document = workload.learner.state()
+    held = [*tensors.values(), *workload.learner.weights().values()]
+    return UpdateCost(
+        float(np.median(laps)) / delay, memory.total, sum(tensor.nbytes for tensor in held)
+    )

@@ -1,0 +1,121 @@
+"""The experiments as the paper ran them: its tasks, networks, steps and six seeds.
+
+The figures themselves are pictures, so what the text does not say is chosen here: which four tasks
+the ablations of LR_CE and of the context length used (the four -V tasks), and the points of the
+sensitivity grids between the values the text names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from resel.experiments._settings import Setting, Study
+from resel.tasks import all_tasks
+
+SEEDS = (1, 2, 3, 4, 5, 6)
+PAIRS = ((3e-4, 0.0), (0.0, 3e-4), (0.0, 6e-3), (1e-5, 0.0), (1e-5, 3e-4))
+"""(LR_CE, LR_other) of the single updates whose effect is measured."""
+GRAVITIES = 40
+
+_CRITIC = 1e-3 / 3e-4
+"""The critic's rate over the policy's, in the table of hyperparameters."""
+_VELOCITY_TASKS = tuple(f"{robot}BLT-V-v0" for robot in ("Ant", "HalfCheetah", "Hopper", "Walker"))
+_ENCODER_TASKS = tuple(f"{r}BLT-{s}-v0" for r in ("HalfCheetah", "Walker") for s in "PV")
+_WALKER = "WalkerBLT-V-v0"
+_RATES_ENCODER = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 3e-4)
+_RATES_OTHER = (5e-6, 1e-5, 5e-5, 1e-4, 3e-4, 6e-4, 1.2e-3)
+_RATES_BOTH = (5e-6, 1e-5, 5e-5, 1e-4, 3e-4)
+
+
+def sensitivity(
+    task: str,
+    rates: tuple[Iterable[float], Iterable[float], Iterable[float]],
+    fixed: tuple[float, float, float],
+    **overrides: object,
+) -> tuple[Setting, ...]:
+    """Four panels: LR_CE varied, LR_other varied at two values of LR_CE, and both varied alike.
+
+    `rates` are those of LR_CE, LR_other and both; `fixed` are LR_other of the first panel and
+    LR_CE of the next two. The critic's rate keeps the table's ratio to the policy's.
+    """
+    encoder, other, both = rates
+    fixed_other, fixed_encoder, smaller = fixed
+    points = [(f"LR_other = {fixed_other:g}", rate, rate, fixed_other) for rate in encoder]
+    for kept in (fixed_encoder, smaller):
+        points += [(f"LR_CE = {kept:g}", rate, kept, rate) for rate in other]
+    points += [("LR_CE = LR_other", rate, rate, rate) for rate in both]
+    return tuple(
+        Setting(
+            task,
+            {
+                **overrides,
+                "lr_context_encoder": lr_encoder,
+                "lr_policy": lr_other,
+                "lr_critic": float(f"{lr_other * _CRITIC:.6g}"),
+            },
+            panel=panel,
+            x=x,
+        )
+        for panel, x, lr_encoder, lr_other in points
+    )
+
+
+def _family(name: str) -> tuple[Setting, ...]:
+    return tuple(Setting(task.id) for task in all_tasks() if task.family == name)
+
+
+def _compared(tasks: Iterable[str], **groups: Mapping[str, object]) -> tuple[Setting, ...]:
+    return tuple(Setting(t, values, group) for t in tasks for group, values in groups.items())
+
+
+_POMDP = Study(_family("classic POMDP"), SEEDS)
+_GRAVITY = Study(_family("gravity"), SEEDS)
+
+STUDIES: dict[str, Study] = {
+    "fig-amplification": Study(
+        (Setting(_WALKER),), SEEDS[:1], numbers={"pairs": PAIRS, "episodes": 10}
+    ),
+    "fig-lr-ablation": Study(
+        _compared(
+            _VELOCITY_TASKS,
+            **{"LR_CE = 1e-05": {}, "LR_CE = 3e-04": {"lr_context_encoder": 3e-4}},
+        ),
+        SEEDS,
+    ),
+    "fig-pomdp": _POMDP,
+    "table-pomdp": _POMDP,
+    "fig-gravity": _GRAVITY,
+    "table-gravity": _GRAVITY,
+    "fig-meta": Study(_family("meta-RL"), SEEDS),
+    "fig-key-to-door": Study(
+        tuple(
+            Setting(f"KeyToDoor-{length}-v0", panel="Key-to-Door", x=length)
+            for length in (60, 120, 250, 500)
+        ),
+        SEEDS,
+    ),
+    "table-mdp": Study(_family("MDP"), SEEDS, marks=(300_000, 1_000_000, 5_000_000)),
+    "fig-sensitivity": Study(
+        sensitivity(_WALKER, (_RATES_ENCODER, _RATES_OTHER, _RATES_BOTH), (3e-4, 1e-5, 5e-6)),
+        SEEDS,
+    ),
+    "fig-encoders": Study(
+        tuple(
+            Setting(task, {"steps": 750_000, "encoder": encoder}, group)
+            for task in _ENCODER_TASKS
+            for encoder, group in (("mamba", "RESeL-Mamba"), ("gru", "RESeL-GRU"))
+        ),
+        SEEDS,
+    ),
+    "fig-context-length": Study(
+        _compared(
+            _VELOCITY_TASKS, **{"whole trajectories": {}, "64 steps": {"context_length": 64}}
+        ),
+        SEEDS,
+    ),
+    "fig-tsne": Study(
+        (Setting("HalfCheetah-gravity-v0"),), SEEDS[:1], numbers={"gravities": GRAVITIES}
+    ),
+    "table-timing": Study(numbers={"size": "paper", "quick": False}),
+    "fig-length-timing": Study(numbers={"size": "paper", "quick": False}),
+}

@@ -1,0 +1,83 @@
+"""The words the catalogue is written in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from resel.agent import configure
+from resel.config import Config
+
+Scale = Literal["smoke", "cpu", "paper"]
+SCALES: tuple[Scale, ...] = get_args(Scale)
+Kind = Literal["curves", "finals", "table", "amplification", "timing", "embedding"]
+Measure = Literal["return", "exploration", "success"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How one line of a figure, or one row of a table, is trained; the seed comes later."""
+
+    task: str
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Settings on top of the preset, by flat name."""
+    group: str = "RESeL"
+    """The line of the figure this belongs to."""
+    panel: str | None = None
+    """The part of the figure; the task, if not given."""
+    x: float | None = None
+    """Where it stands along the axis of a figure of final values."""
+    preset: str = "paper"
+
+    @property
+    def place(self) -> str:
+        """The panel it is drawn in."""
+        return self.panel or self.task
+
+    def config(self, seed: int) -> Config:
+        """The complete settings of one run."""
+        return configure(self.task, preset=self.preset, **{**self.overrides, "seed": seed})
+
+    def flags(self, seed: int) -> list[str]:
+        """The same as words after `resel train`."""
+        words = [self.task, "--preset", self.preset]
+        for name, value in {**self.overrides, "seed": seed}.items():
+            flag = name.replace("_", "-")
+            if isinstance(value, bool):
+                words.append(f"--{flag}" if value else f"--no-{flag}")
+            else:
+                words += [f"--{flag}", str(value)]
+        return words
+
+
+@dataclass(frozen=True)
+class Study:
+    """An experiment at one scale."""
+
+    settings: tuple[Setting, ...] = ()
+    seeds: tuple[int, ...] = ()
+    marks: tuple[int, ...] = ()
+    """Table: steps at which runs are read; none reads them at their end."""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    """What the outcome needs to know besides."""
+
+    @property
+    def count(self) -> int:
+        """Runs in all."""
+        return len(self.settings) * len(self.seeds)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure or table of the paper, at every scale."""
+
+    name: str
+    title: str
+    shows: str
+    """Label of the figure or table in the paper."""
+    kind: Kind
+    studies: Mapping[Scale, Study]
+    measures: tuple[Measure, ...] = ("return",)
+    table: str | None = None
+    """Where the paper's numbers stand in `paper/tables.csv`."""

@@ -1,0 +1,130 @@
+"""Every figure and table of the paper that is measured, as data."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from resel.errors import ConfigError
+from resel.experiments._paper_scale import STUDIES
+from resel.experiments._settings import Experiment, Kind, Measure, Scale, Study
+from resel.experiments._small_scale import CPU, SMOKE
+
+
+def _experiment(
+    name: str,
+    title: str,
+    shows: str,
+    kind: Kind,
+    measures: tuple[Measure, ...] = ("return",),
+    table: str | None = None,
+) -> Experiment:
+    studies: dict[Scale, Study] = {"smoke": SMOKE[name], "cpu": CPU[name], "paper": STUDIES[name]}
+    return Experiment(name, title, shows, kind, studies, measures, table)
+
+
+_ALL = (
+    _experiment(
+        "fig-amplification",
+        "Output variation along an episode after one update",
+        "fig.policy-difference-after-step",
+        "amplification",
+    ),
+    _experiment(
+        "fig-lr-ablation",
+        "A specific against a uniform learning rate",
+        "fig.ablation-lr-curve",
+        "curves",
+    ),
+    _experiment(
+        "fig-pomdp", "Learning in classic POMDP tasks", "fig.pomdp-rl-learning-curve", "curves"
+    ),
+    _experiment(
+        "table-pomdp",
+        "Final returns in classic POMDP tasks",
+        "table.pomdp_final",
+        "table",
+        table="table.pomdp_final",
+    ),
+    _experiment(
+        "fig-gravity",
+        "Learning under changing gravity",
+        "fig.dynamic-randomization-comparison",
+        "curves",
+    ),
+    _experiment(
+        "table-gravity",
+        "Final returns under changing gravity",
+        "table.meta_gravity_final",
+        "table",
+        table="table.meta_gravity_final",
+    ),
+    _experiment("fig-meta", "Learning in meta-RL tasks", "fig.meta-rl-learning-curve", "curves"),
+    _experiment(
+        "fig-key-to-door",
+        "Success against the length of credit assignment",
+        "fig.credit-assignment-success",
+        "finals",
+        ("success",),
+    ),
+    _experiment(
+        "table-mdp",
+        "Returns in fully observed tasks",
+        "table.classic_result_full",
+        "table",
+        table="table.classic_result_full",
+    ),
+    _experiment(
+        "fig-sensitivity",
+        "Final return against the learning rates",
+        "fig.sensitivity_study, fig.sensitive_study_5e-6",
+        "finals",
+    ),
+    _experiment(
+        "fig-encoders",
+        "Mamba against GRU",
+        "fig.ablation_gru_performance_deterministic, fig.ablation_gru_performance_stochastics",
+        "curves",
+        ("return", "exploration"),
+    ),
+    _experiment(
+        "fig-context-length",
+        "Whole trajectories against windows",
+        "fig.ablation-seq-len-curve",
+        "curves",
+    ),
+    _experiment(
+        "fig-tsne",
+        "What the context encoder knows of gravity",
+        "fig.halfcheetah-tsne",
+        "embedding",
+    ),
+    _experiment(
+        "table-timing",
+        "Time of one update by encoder and depth",
+        "tab:full_timeoverhead_table, fig.one_step_update_time",
+        "timing",
+        table="tab:full_timeoverhead_table",
+    ),
+    _experiment(
+        "fig-length-timing",
+        "Time of one update against trajectory length",
+        "fig.running-time-comparison",
+        "timing",
+    ),
+)
+CATALOGUE: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
+"""By name, in the order of the paper."""
+
+
+def choose(names: Sequence[str]) -> list[Experiment]:
+    """The experiments of these names, each once; `all` stands for every one."""
+    wanted = list(CATALOGUE) if "all" in names else list(dict.fromkeys(names))
+    for name in wanted:
+        if name not in CATALOGUE:
+            near = difflib.get_close_matches(name, CATALOGUE, n=3)
+            hint = f"Did you mean {' or '.join(near)}? " if near else ""
+            raise ConfigError(
+                f"There is no experiment {name!r}. {hint}There are: {', '.join(CATALOGUE)}, all."
+            )
+    return [CATALOGUE[name] for name in wanted]

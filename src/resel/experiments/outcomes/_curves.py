@@ -1,0 +1,145 @@
+"""Learning curves with one standard error, and final figures along an axis."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from resel.experiments._settings import Experiment, Measure
+from resel.experiments.outcomes._pictures import colours, legend, panels, save
+from resel.experiments.outcomes._reading import RunData
+from resel.experiments.statistics import Band, band, mean_and_error
+
+_NAMES: dict[Measure, str] = {
+    "return": "return (deterministic policy)",
+    "exploration": "return (exploring policy)",
+    "success": "success rate",
+}
+
+Cell = tuple[str, str]
+"""Panel and group."""
+
+
+def make_curves(experiment: Experiment, runs: Sequence[RunData], folder: Path) -> list[str]:
+    """curves.csv and a picture for each measure, divergences counted in the legend."""
+    cells = _by_cell(runs)
+    files = ["curves.csv"]
+    rows: list[dict[str, Any]] = []
+    for measure in experiment.measures:
+        bands = {cell: band([r.points(measure) for r in group]) for cell, group in cells.items()}
+        for (panel, group), found in bands.items():
+            diverged = sum(run.status == "diverged" for run in cells[panel, group])
+            for step, mean, error, count in zip(
+                found.steps, found.mean, found.error, found.runs, strict=True
+            ):
+                rows.append(
+                    {
+                        "panel": panel,
+                        "group": group,
+                        "measure": measure,
+                        "step": int(step),
+                        "mean": mean,
+                        "standard_error": error,
+                        "runs": int(count),
+                        "diverged": diverged,
+                    }
+                )
+        name = "curves" if measure == "return" else f"curves-{measure}"
+        files += _draw_curves(experiment, measure, cells, bands, folder, name)
+    write_rows(folder / "curves.csv", rows, _CURVE_COLUMNS)
+    return files
+
+
+_CURVE_COLUMNS = ("panel", "group", "measure", "step", "mean", "standard_error", "runs", "diverged")
+_FINAL_COLUMNS = ("panel", "group", "x", "mean", "standard_error", "runs", "diverged")
+
+
+def make_finals(experiment: Experiment, runs: Sequence[RunData], folder: Path) -> list[str]:
+    """finals.csv and a picture of the final figure against x, panel by panel."""
+    measure = experiment.measures[0]
+    rows: list[dict[str, Any]] = []
+    for (panel, group), members in _by_cell(runs).items():
+        for x in sorted({_x(run) for run in members}):
+            here = [run for run in members if _x(run) == x]
+            values = [v for run in here if (v := run.value_at(measure)) is not None]
+            mean, error = mean_and_error(values)
+            diverged = sum(run.status == "diverged" for run in here)
+            cells = (panel, group, x, mean, error, len(values), diverged)
+            rows.append(dict(zip(_FINAL_COLUMNS, cells, strict=True)))
+    write_rows(folder / "finals.csv", rows, _FINAL_COLUMNS)
+    return ["finals.csv", *_draw_finals(experiment, measure, rows, folder)]
+
+
+def write_rows(path: Path, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
+    """A table with a header; empty where a number is missing."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(columns))
+        writer.writeheader()
+        for row in rows:
+            # NaN is the one number that is not itself.
+            writer.writerow({k: "" if v is None or v != v else v for k, v in row.items()})
+
+
+def _x(run: RunData) -> float:
+    return run.member.setting.x or 0.0
+
+
+def _by_cell(runs: Sequence[RunData]) -> dict[Cell, list[RunData]]:
+    cells: dict[Cell, list[RunData]] = {}
+    for run in runs:
+        setting = run.member.setting
+        cells.setdefault((setting.place, setting.group), []).append(run)
+    return cells
+
+
+def _draw_curves(
+    experiment: Experiment,
+    measure: Measure,
+    cells: dict[Cell, list[RunData]],
+    bands: dict[Cell, Band],
+    folder: Path,
+    name: str,
+) -> list[str]:
+    places = list(dict.fromkeys(panel for panel, _ in bands))
+    figure, axes = panels(len(places))
+    colour = colours(group for _, group in bands)
+    for ax, place in zip(axes, places, strict=True):
+        lost = []
+        for (panel, group), found in bands.items():
+            if panel != place:
+                continue
+            ax.plot(found.steps, found.mean, color=colour[group], label=group, linewidth=1.6)
+            low, high = found.mean - found.error, found.mean + found.error
+            ax.fill_between(found.steps, low, high, color=colour[group], alpha=0.2, linewidth=0)
+            diverged = sum(run.status == "diverged" for run in cells[panel, group])
+            if diverged:
+                lost.append(f"{group}: {diverged} of {len(cells[panel, group])} diverged")
+        ax.set_title("\n".join([place, *lost]), fontsize=10)
+        ax.set_xlabel("environment steps")
+    axes[0].set_ylabel(_NAMES[measure])
+    legend(figure, axes)
+    figure.suptitle(experiment.title)
+    return save(figure, folder, name)
+
+
+def _draw_finals(
+    experiment: Experiment, measure: Measure, rows: Sequence[dict[str, Any]], folder: Path
+) -> list[str]:
+    places = list(dict.fromkeys(row["panel"] for row in rows))
+    figure, axes = panels(len(places))
+    colour = colours(row["group"] for row in rows)
+    for ax, place in zip(axes, places, strict=True):
+        for group in colour:
+            here = [row for row in rows if (row["panel"], row["group"]) == (place, group)]
+            if here:
+                x, mean, error = ([row[n] for row in here] for n in ("x", "mean", "standard_error"))
+                ax.errorbar(x, mean, error, color=colour[group], marker="o", label=group, capsize=3)
+        ax.set_title(place, fontsize=10)
+        if max(row["x"] for row in rows) < 1:  # learning rates
+            ax.set_xscale("log")
+    axes[0].set_ylabel(_NAMES[measure])
+    legend(figure, axes)
+    figure.suptitle(experiment.title)
+    return save(figure, folder, "finals")

@@ -1,0 +1,125 @@
+"""Outcomes that look into trained networks, by way of `resel.diagnostics`."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from resel.agent import RESeL
+from resel.errors import MissingDependencyError
+from resel.experiments._settings import Experiment, Study
+from resel.experiments.outcomes._curves import write_rows
+from resel.experiments.outcomes._pictures import panels, save
+from resel.experiments.outcomes._reading import RunData
+from resel.experiments.outcomes._tsne import tsne
+from resel.tasks import make_env
+
+_LOWEST, _HIGHEST = 2.90, 33.10
+"""Gravities of the paper's map, m/s^2."""
+_POINTS = 1200
+_COLUMNS = ("lr_context_encoder", "lr_other", "rollout_step", "mean", "standard_error", "episodes")
+
+
+def make_amplification(study: Study, runs: Sequence[RunData], folder: Path) -> list[str]:
+    """Output variation after one update, for the first run that is complete."""
+    run = _first(runs)
+    if run is None:
+        return []
+    diagnostics = _diagnostics()
+    pairs, episodes = study.numbers["pairs"], study.numbers["episodes"]
+    found = diagnostics.measure_amplification(run.member.run, pairs, episodes, 1)
+    rows = [
+        dict(zip(_COLUMNS, (*variation.rates, step, *figures), strict=True))
+        for variation in found.variations
+        for step, figures in enumerate(
+            zip(variation.mean, variation.standard_error, variation.episodes, strict=True)
+        )
+    ]
+    write_rows(folder / "amplification.csv", rows, _COLUMNS)
+    text = json.dumps(found.to_json(), indent=1) + "\n"
+    (folder / "amplification.json").write_text(text, encoding="utf-8")
+    pictures = ["amplification.png", "amplification.svg"]
+    for picture in pictures:
+        diagnostics.draw(found, folder / picture)
+    return ["amplification.csv", "amplification.json", *pictures]
+
+
+def make_embedding(
+    experiment: Experiment, study: Study, runs: Sequence[RunData], folder: Path
+) -> list[str]:
+    """A map of the contexts coloured by gravity, and how well gravity can be read from them."""
+    run = _first(runs)
+    if run is None:
+        return []
+    diagnostics = _diagnostics()
+    count = study.numbers["gravities"]
+    agent = RESeL.load(run.member.run / "agents" / "last")
+    world = UniformGravity(make_env(run.member.setting.task, evaluation=True), count)
+    try:
+        found = diagnostics.context_embeddings(agent, world, episodes=count, hidden=("gravity",))
+    finally:
+        world.close()
+    gravity = -found.hidden["gravity"][:, -1]  # (N,), downwards
+    score = diagnostics.read_out_score(found.context, gravity, found.episode)
+    chosen = np.arange(0, len(gravity), max(1, -(-len(gravity) // _POINTS)))
+    places = tsne(found.context[chosen])
+    columns = ("episode", "step", "gravity", "x", "y")
+    rows = [
+        dict(zip(columns, values, strict=True))
+        for values in zip(
+            found.episode[chosen], found.step[chosen], gravity[chosen], *places.T, strict=True
+        )
+    ]
+    write_rows(folder / "embedding.csv", rows, columns)
+    summary = {"gravities": count, "points": len(chosen), "read_out_score": score}
+    (folder / "embedding.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+    pictures = _draw(experiment, places, gravity[chosen], score, folder)
+    return ["embedding.csv", "embedding.json", *pictures]
+
+
+class UniformGravity(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Plays evenly spaced gravities of the paper's range in turn, one for each episode."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any], count: int) -> None:
+        super().__init__(env)
+        self._gravities = np.linspace(_LOWEST, _HIGHEST, count)
+        self._episode = 0
+
+    def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        """Start an episode under the next gravity."""
+        observation, info = self.env.reset(**kwargs)
+        simulator: Any = self.env.unwrapped
+        simulator.model.opt.gravity[2] = -self._gravities[self._episode % len(self._gravities)]
+        self._episode += 1
+        return observation, {**info, "gravity": simulator.model.opt.gravity.copy()}
+
+
+def _first(runs: Sequence[RunData]) -> RunData | None:
+    return next((run for run in runs if run.status == "completed"), None)
+
+
+def _diagnostics() -> Any:
+    # Loaded only here: it takes the learner and everything below it.
+    try:
+        return importlib.import_module("resel.diagnostics")
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError(
+            "This version of resel comes without resel.diagnostics, which this figure needs."
+        ) from error
+
+
+def _draw(
+    experiment: Experiment, places: Any, gravity: Any, score: float, folder: Path
+) -> list[str]:
+    figure, (ax,) = panels(1, width=5.5, height=4.2)
+    dots = ax.scatter(*places.T, c=gravity, s=6, cmap="coolwarm")
+    figure.colorbar(dots, label="gravity, m/s²")
+    ax.set(xlabel="t-SNE 1", ylabel="t-SNE 2")
+    ax.set_title(f"{experiment.title}\nread out across episodes: R² = {score:.2f}", fontsize=10)
+    return save(figure, folder, "embedding")

@@ -1,0 +1,102 @@
+"""Tables of final returns with the paper's numbers beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from resel.experiments._settings import Experiment, Study
+from resel.experiments.outcomes._curves import write_rows
+from resel.experiments.outcomes._reading import RunData
+from resel.experiments.paper_numbers import Printed, paper_table, same_task
+from resel.experiments.statistics import interquartile_estimate, mean_and_error
+
+_OURS = ("task", "step", "mean", "standard_error", "iqm", "iqm_low", "iqm_high", "runs", "diverged")
+
+
+def make_table(
+    experiment: Experiment, study: Study, runs: Sequence[RunData], folder: Path
+) -> list[str]:
+    """table.csv and table.md: a row for each of our tasks, then the paper's other rows."""
+    printed = paper_table(experiment.table or "")
+    methods = list(dict.fromkeys(cell.method for cell in printed))
+    rows = [_with_paper(row, printed) for row in _ours(study, runs)]
+    rows += _only_in_paper(rows, printed)
+    columns = [*_OURS]
+    for method in methods:
+        columns += [f"paper {method}", f"paper {method} error"]
+    write_rows(folder / "table.csv", rows, columns)
+    (folder / "table.md").write_text(_markdown(experiment, rows, methods), encoding="utf-8")
+    return ["table.csv", "table.md"]
+
+
+def _ours(study: Study, runs: Sequence[RunData]) -> list[dict[str, Any]]:
+    rows = []
+    for task in dict.fromkeys(run.member.setting.task for run in runs):
+        here = [run for run in runs if run.member.setting.task == task]
+        for mark in study.marks or (None,):
+            values = [v for run in here if (v := run.value_at("return", mark)) is not None]
+            mean, error = mean_and_error(values)
+            middle = interquartile_estimate([values])
+            figures = (mean, error, middle.value, middle.low, middle.high, len(values))
+            step = here[0].member.steps if mark is None else mark
+            diverged = sum(run.status == "diverged" for run in here)
+            rows.append(dict(zip(_OURS, (task, step, *figures, diverged), strict=True)))
+    return rows
+
+
+def _with_paper(row: dict[str, Any], printed: Sequence[Printed]) -> dict[str, Any]:
+    found = [p for p in printed if same_task(row["task"], p.task) and row["step"] == p.step]
+    return row | _cells(found)
+
+
+def _only_in_paper(
+    rows: Sequence[dict[str, Any]], printed: Sequence[Printed]
+) -> list[dict[str, Any]]:
+    places = dict.fromkeys((p.task, p.step) for p in printed)
+    return [
+        {"task": task, "step": step, **_cells([p for p in printed if (p.task, p.step) == place])}
+        for place in places
+        for task, step in [place]
+        if not any(same_task(row["task"], task) and row["step"] == step for row in rows)
+    ]
+
+
+def _cells(found: Sequence[Printed]) -> dict[str, Any]:
+    cells: dict[str, Any] = {}
+    for p in found:
+        cells[f"paper {p.method}"] = p.mean
+        cells[f"paper {p.method} error"] = p.error
+    return cells
+
+
+def _markdown(
+    experiment: Experiment, rows: Sequence[dict[str, Any]], methods: Sequence[str]
+) -> str:
+    head = ["task", "steps", "ours", "interquartile mean", "runs", "diverged"]
+    head += [f"{method} (paper)" for method in methods]
+    lines = [f"# {experiment.title}", ""]
+    lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for row in rows:
+        ours = ["-"] * 4
+        if "mean" in row:
+            spread = f"{_short(row['iqm'])} [{_short(row['iqm_low'])}, {_short(row['iqm_high'])}]"
+            ours = [_figure(row["mean"], row["standard_error"]), spread]
+            ours += [str(row["runs"]), str(row["diverged"])]
+        papers = [
+            _figure(row.get(f"paper {method}"), row.get(f"paper {method} error"))
+            for method in methods
+        ]
+        lines.append("| " + " | ".join([row["task"], f"{row['step']:,}", *ours, *papers]) + " |")
+    return "\n".join([*lines, "", "Mean ± standard error over runs that got there.", ""])
+
+
+def _figure(mean: float | None, error: float | None) -> str:
+    if mean is None or mean != mean:
+        return "-"
+    return _short(mean) if error is None or error != error else f"{_short(mean)} ± {_short(error)}"
+
+
+def _short(value: float) -> str:
+    return "-" if value != value else f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,0 +1,187 @@
+"""What reproducing something takes, worked out before anything runs.
+
+A plan is a list of jobs, each a run directory and the command that brings it to its end. Runs that
+several figures share are planned once: the name of a run directory is made from its settings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from resel.benchmarks import UpdateCost, measure_cost
+from resel.config import SIZES, Config
+from resel.errors import ConfigError
+from resel.experiments._settings import Experiment, Scale, Setting
+from resel.replay import ReplayBuffer
+from resel.runs import available_memory
+from resel.tasks import get_task
+
+LAUNCHER = (sys.executable, "-m", "resel.cli")
+_CHECKPOINTS = 3
+"""Two are kept while the next is written."""
+_AGENTS = 2
+_UNKNOWN_SIZE = 32
+_LOGS = 5_000_000
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: where it is and what brings it to its end, however often it is called."""
+
+    run: Path
+    command: tuple[str, ...]
+    steps: int
+    threads: int = 1
+    seconds: float = 0.0
+    """From start to end, without the simulator and evaluations."""
+    memory: int = 0
+    disk: int = 0
+
+
+@dataclass(frozen=True)
+class Member:
+    """A run's place in an experiment."""
+
+    run: Path
+    setting: Setting
+    seed: int
+    steps: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All jobs of some experiments, and which runs each experiment is made of."""
+
+    jobs: tuple[Job, ...]
+    members: dict[str, tuple[Member, ...]]
+
+    def left(self, finished: Callable[[Job], bool]) -> tuple[Job, ...]:
+        """The jobs that still have to be done."""
+        return tuple(job for job in self.jobs if not finished(job))
+
+
+def run_name(config: Config) -> str:
+    """The same for the same settings, whatever the experiment; threads do not count."""
+    settings = {name: value for name, value in config.flat().items() if name != "threads"}
+    text = json.dumps({"task": config.task, **settings}, sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    task = config.task.replace("/", "-").replace(":", "-")
+    return f"{task}-{config.network.encoder}-seed{config.training.seed}-{digest}"
+
+
+def make_plan(
+    experiments: Sequence[Experiment],
+    scale: Scale,
+    out: Path,
+    threads: int,
+) -> Plan:
+    """Jobs under `out`/runs; networks below the paper's width take one thread whatever is asked."""
+    jobs: dict[Path, Job] = {}
+    members: dict[str, tuple[Member, ...]] = {}
+    costs: dict[str, UpdateCost] = {}
+    for experiment in experiments:
+        found = []
+        for setting, seed in _runs(experiment, scale):
+            config = setting.config(seed)
+            run = out / "runs" / run_name(config)
+            found.append(Member(run, setting, seed, config.training.steps))
+            if run not in jobs:
+                used = 1 if config.network.width < SIZES["paper"]["width"] else threads
+                jobs[run] = _job(run, setting, config, used, _cost_of(config, used, costs))
+        members[experiment.name] = tuple(found)
+    return Plan(tuple(jobs.values()), members)
+
+
+def _runs(experiment: Experiment, scale: Scale) -> Iterator[tuple[Setting, int]]:
+    study = experiment.studies[scale]
+    for setting in study.settings:
+        for seed in study.seeds:
+            yield setting, seed
+
+
+def _cost_of(config: Config, threads: int, known: dict[str, UpdateCost]) -> UpdateCost:
+    """Measured once for all tasks that train the same network on batches of the same size."""
+    settings = config.algorithm
+    key = repr((config.network, settings.batch_steps, settings.context_length, threads))
+    if key not in known:
+        known[key] = measure_cost(config, threads)
+    return known[key]
+
+
+def _job(run: Path, setting: Setting, config: Config, threads: int, cost: UpdateCost) -> Job:
+    training = config.training
+    task = get_task(config.task)
+    observation, action = (
+        (task.observation_size, task.action_size) if task else (_UNKNOWN_SIZE, _UNKNOWN_SIZE)
+    )
+    held = min(training.buffer_steps, training.steps)
+    buffer = ReplayBuffer.planned_bytes(held, observation, action)
+    flags = [*setting.flags(training.seed), "--threads", str(threads)]
+    return Job(
+        run,
+        (*LAUNCHER, "train", *flags, "--run-dir", str(run), "--resume", "auto"),
+        training.steps,
+        threads,
+        cost.seconds * max(0, training.steps - training.warmup_steps),
+        cost.memory + 2 * buffer,  # a checkpoint copies it
+        _CHECKPOINTS * (buffer + cost.saved) + _AGENTS * cost.saved + _LOGS,
+    )
+
+
+def threads_for(slots: int) -> int:
+    """CPU threads of each run of the paper's width when so many run side by side."""
+    return max(1, (os.cpu_count() or 1) // slots)
+
+
+def default_slots(gpus: int) -> int:
+    """Runs side by side: one for each GPU, or else for each core."""
+    return gpus or os.cpu_count() or 1
+
+
+def check_room(jobs: Sequence[Job], slots: int, out: Path, scale: Scale) -> None:
+    """Refuse what would fill the disk or the memory of this machine half-way."""
+    if not jobs:
+        return
+    disk = sum(max(0, job.disk - _size_of(job.run)) for job in jobs)
+    free = shutil.disk_usage(_existing(out)).free
+    if disk > free:
+        raise ConfigError(
+            f"--scale {scale} needs about {_gb(disk)} on the disk of {out} and {_gb(free)} are "
+            "free: name a folder on another disk with --out, fewer experiments, or a smaller "
+            "--scale."
+        )
+    available = available_memory()
+    largest = max(job.memory for job in jobs)
+    if available is not None and largest > available:
+        raise ConfigError(
+            f"--scale {scale} needs about {_gb(largest)} of memory for one run and "
+            f"{_gb(available)} are free: use a larger machine (--engine slurm or ray), or a "
+            "smaller --scale."
+        )
+    together = sum(sorted((job.memory for job in jobs), reverse=True)[:slots])
+    if available is not None and together > available:
+        fitting = max(1, int(available // largest))
+        raise ConfigError(
+            f"{slots} runs side by side need about {_gb(together)} of memory and {_gb(available)} "
+            f"are free: use --jobs {fitting}."
+        )
+
+
+def _size_of(run: Path) -> int:
+    return sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
+
+
+def _existing(path: Path) -> Path:
+    path = path.absolute()
+    return next(place for place in (path, *path.parents) if place.exists())
+
+
+def _gb(size: float) -> str:
+    return f"{size / 1e9:.1f} GB"

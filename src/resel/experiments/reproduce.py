@@ -1,0 +1,192 @@
+"""From names of figures to their files: plan, run, write down, draw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from resel.errors import ConfigError, ReselError
+from resel.experiments._settings import Experiment, Scale
+from resel.experiments.engines import (
+    FINISHED,
+    Ledger,
+    is_finished,
+    read_state,
+    run_local,
+    run_ray,
+    slurm_script,
+)
+from resel.experiments.outcomes import make_outcome
+from resel.experiments.plan import Job, Plan, check_room, default_slots, make_plan, threads_for
+from resel.experiments.progress import SweepTable, duration
+from resel.experiments.record import check_folder, write_record
+from resel.runs import available_memory
+
+EngineName = Literal["local", "ray", "slurm"]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What to reproduce and how."""
+
+    experiments: Sequence[Experiment]
+    scale: Scale
+    out: Path
+    command: str
+    """As it was typed, to be written down."""
+    engine: EngineName = "local"
+    jobs: int = 0
+    """Runs side by side; 0 chooses."""
+    attempts: int = 3
+    ray_address: str | None = None
+    write: Path | None = None
+    """Slurm: the file to write."""
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.engine == "slurm") != (self.write is not None):
+            raise ConfigError("--engine slurm and --write FILE belong together: give both.")
+        if self.ray_address is not None and self.engine != "ray":
+            raise ConfigError("--ray-address belongs to --engine ray.")
+        for name, value, lowest in (("jobs", self.jobs, 0), ("attempts", self.attempts, 1)):
+            if value < lowest:
+                raise ConfigError(f"--{name} {value} is too small: it must be at least {lowest}.")
+
+
+def reproduce(sweep: Sweep, console: Console) -> int:
+    """Bring every run to its end and write every outcome; the exit code of the command."""
+    for experiment in sweep.experiments:
+        check_folder(sweep.out / experiment.name, experiment, sweep.scale)
+    gpus = torch.cuda.device_count()
+    slots = sweep.jobs or default_slots(gpus)
+    plan = make_plan(sweep.experiments, sweep.scale, sweep.out.absolute(), threads_for(slots))
+    left = plan.left(is_finished)
+    console.print(plan_table(sweep, plan, left))
+    console.print(plan_summary(left, slots), soft_wrap=True)
+    if sweep.engine == "local":
+        try:
+            check_room(left, slots, sweep.out, sweep.scale)
+        except ConfigError as error:
+            if not sweep.dry_run:
+                raise
+            console.print(f"This would be refused: {error}", soft_wrap=True, markup=False)
+    if sweep.write is not None:
+        name = sweep.experiments[0].name if len(sweep.experiments) == 1 else "resel"
+        _write_script(sweep.write, slurm_script(left, f"{name}-{sweep.scale}"))
+        console.print(
+            f"Written: {sweep.write}. Submit it with sbatch; when all runs have ended, the same "
+            "command with --engine local draws the figures.",
+            soft_wrap=True,
+        )
+        return 0
+    if sweep.dry_run:
+        return 0
+    ledger = Ledger.of(plan.jobs, sweep.attempts)
+    _write_records(sweep, plan, ledger)
+    try:
+        with SweepTable(ledger, console) as table:
+            if sweep.engine == "ray":
+                run_ray(ledger, table.tick, slots=slots, address=sweep.ray_address)
+            else:
+                run_local(ledger, table.tick, slots=slots, gpus=gpus, memory=available_memory())
+    finally:
+        _write_records(sweep, plan, ledger)
+    return _finish(sweep, plan, ledger, console)
+
+
+def plan_table(sweep: Sweep, plan: Plan, left: Sequence[Job]) -> Table:
+    """What is about to happen."""
+    title = f"Plan at scale {sweep.scale} in {sweep.out}"
+    table = Table("experiment", title=title, title_justify="left", box=None)
+    for column in ("runs", "of them done", "steps"):
+        table.add_column(column, justify="right")
+    open_runs = {job.run for job in left}
+    for experiment in sweep.experiments:
+        members = plan.members[experiment.name]
+        done = sum(member.run not in open_runs for member in members)
+        steps = sum(member.steps for member in members)
+        table.add_row(experiment.name, str(len(members)), str(done), f"{steps:,}")
+    steps = sum(job.steps for job in plan.jobs)
+    done = len(plan.jobs) - len(left)
+    table.add_row("[bold]all, each run once[/bold]", str(len(plan.jobs)), str(done), f"{steps:,}")
+    return table
+
+
+def plan_summary(left: Sequence[Job], slots: int) -> str:
+    """What the jobs that are left take."""
+    if not left:
+        return "No run is left to be trained."
+    saved = {job.run: min(read_state(job).saved, job.steps) for job in left}
+    steps = sum(job.steps - saved[job.run] for job in left)
+    seconds = sum(job.seconds * (1 - saved[job.run] / job.steps) for job in left)
+    memory = sum(sorted((job.memory for job in left), reverse=True)[:slots])
+    return (
+        f"Left: {len(left)} runs, {steps:,} steps; as measured now their "
+        f"updates take {duration(seconds)}, or {duration(seconds / slots)} with {slots} runs side "
+        "by side (simulators and evaluations come on top). "
+        f"Memory {memory / 1e9:.1f} GB, disk {sum(job.disk for job in left) / 1e9:.1f} GB."
+    )
+
+
+def _write_script(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--write {path} cannot be written ({error.strerror}).") from error
+
+
+def _write_records(sweep: Sweep, plan: Plan, ledger: Ledger) -> None:
+    for experiment in sweep.experiments:
+        write_record(
+            sweep.out / experiment.name,
+            experiment,
+            sweep.scale,
+            plan.members[experiment.name],
+            ledger.entries,
+            sweep.command,
+        )
+
+
+def _finish(sweep: Sweep, plan: Plan, ledger: Ledger, console: Console) -> int:
+    """Outcomes from whatever runs there are; a fault of one does not cost the others."""
+    status = {run: entry.status for run, entry in ledger.entries.items()}
+    code = 0 if ledger.count("failed") == 0 else 1
+    for experiment in sweep.experiments:
+        members, folder = plan.members[experiment.name], sweep.out / experiment.name
+        notes = [
+            f"{ledger.entries[m.run].job.run.name}: {ledger.entries[m.run].problem}"
+            for m in members
+            if status[m.run] not in FINISHED
+        ]
+        files: list[str] = []
+        try:
+            files = make_outcome(experiment, sweep.scale, members, status, folder)
+        except ReselError as error:
+            notes.append(f"No outcome: {error}")
+            code = code or error.exit_code
+        write_record(
+            folder,
+            experiment,
+            sweep.scale,
+            members,
+            ledger.entries,
+            sweep.command,
+            files,
+            notes,
+        )
+        console.print(f"[bold]{experiment.name}[/bold]: {folder}", soft_wrap=True)
+        for note in notes:
+            console.print(f"  {note}", soft_wrap=True, markup=False)
+    diverged = ledger.count("diverged")
+    console.print(
+        f"{ledger.count('completed')} runs completed, {diverged} diverged (a result, counted in "
+        f"the figures), {ledger.count('failed')} failed."
+    )
+    return code

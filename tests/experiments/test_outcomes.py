@@ -1,0 +1,318 @@
+"""Tables, curves and pictures from run directories whose numbers are known."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+import types
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from fake_runs import write_run
+from PIL import Image
+
+from resel.errors import DamagedFileError, RunDirectoryError
+from resel.experiments import Experiment, Setting, Study
+from resel.experiments._settings import Kind, Measure
+from resel.experiments.engines import Ledger, Status
+from resel.experiments.outcomes import _probes, make_outcome
+from resel.experiments.outcomes._tsne import tsne
+from resel.experiments.plan import Job, Member
+from resel.experiments.record import check_folder, write_record
+
+
+def lines(*returns: float, every: int = 10, success: float | None = None) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for index, value in enumerate(returns, start=1):
+        line = {"step": index * every, "kind": "eval", "return_mean": value, "return_std": 0.0}
+        found.append(line | ({} if success is None else {"success_rate": success}))
+        found.append({"step": index * every, "kind": "train", "episode_return": value - 1})
+    return found
+
+
+def make(
+    kind: Kind,
+    members: list[Member],
+    folder: Path,
+    status: dict[Path, Status] | None = None,
+    measures: tuple[Measure, ...] = ("return",),
+    table: str | None = None,
+    **study: Any,
+) -> list[str]:
+    experiment = Experiment(
+        "name", "A title", "fig.x", kind, {"smoke": Study(**study)}, measures, table
+    )
+    known: dict[Path, Status] = {member.run: "completed" for member in members}
+    folder.mkdir(exist_ok=True)
+    files = make_outcome(experiment, "smoke", members, known | (status or {}), folder)
+    assert sorted(files) == sorted(path.name for path in folder.iterdir())
+    for file in files:
+        if file.endswith(".png"):
+            with Image.open(folder / file) as picture:
+                assert picture.size[0] > 300
+        if file.endswith(".svg"):
+            assert "<svg" in (folder / file).read_text()
+    return files
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+def test_curves_with_divergences_counted(tmp_path: Path) -> None:
+    members, status = [], {}
+    for group, first in (("low", 0.0), ("high", 10.0)):
+        for seed in (1, 2):
+            run = tmp_path / "runs" / f"{group}{seed}"
+            member = Member(run, Setting("TMaze-v0", {}, group), seed, 30)
+            members.append(member)
+            gone = (group, seed) == ("high", 2)
+            returns = [first + seed] if gone else [first + seed, 3.0, 4.0]
+            write_run(run, lines(*returns), "diverged" if gone else "completed", 30)
+            status[run] = "diverged" if gone else "completed"
+    measures: tuple[Measure, ...] = ("return", "exploration")
+    files = make("curves", members, tmp_path / "out", status, measures)
+    assert set(files) == {
+        "curves.csv",
+        "curves.png",
+        "curves.svg",
+        "curves-exploration.png",
+        "curves-exploration.svg",
+    }
+    found = {
+        (row["group"], row["measure"], int(row["step"])): row
+        for row in rows(tmp_path / "out" / "curves.csv")
+    }
+    assert len(found) == 12
+    row = found["low", "return", 10]
+    assert (float(row["mean"]), float(row["standard_error"]), row["runs"]) == (1.5, 0.5, "2")
+    row = found["high", "return", 20]
+    assert (row["mean"], row["standard_error"], row["runs"], row["diverged"]) == (
+        "3.0",
+        "",
+        "1",
+        "1",
+    )
+    assert float(found["low", "exploration", 10]["mean"]) == 0.5
+    assert "high: 1 of 2 diverged" in (tmp_path / "out" / "curves.svg").read_text()
+
+
+def test_final_figures_along_an_axis(tmp_path: Path) -> None:
+    members = []
+    for x, success in ((60, 1.0), (120, 0.5)):
+        for seed in (1, 2):
+            run = tmp_path / "runs" / f"{x}-{seed}"
+            write_run(run, lines(0, 0, success=success))
+            members.append(Member(run, Setting("TMaze-v0", {}, panel="maze", x=x), seed, 20))
+    lost = members[-1].run
+    make("finals", members, tmp_path / "out", {lost: "failed"}, ("success",))
+    found = [
+        (r["panel"], float(r["x"]), float(r["mean"]), r["runs"])
+        for r in rows(tmp_path / "out/finals.csv")
+    ]
+    assert found == [("maze", 60.0, 1.0, "2"), ("maze", 120.0, 0.5, "1")]
+
+
+def test_tables_stand_beside_the_papers(tmp_path: Path) -> None:
+    members = []
+    for seed, last in ((1, 1000.0), (2, 1200.0)):
+        run = tmp_path / "runs" / f"{seed}"
+        write_run(run, lines(*[0.0] * 3, *[last] * 5, every=250_000))
+        members.append(Member(run, Setting("Ant-gravity-v0"), seed, 2_000_000))
+    table = "table.meta_gravity_final"
+    make("table", members, tmp_path / "out", table=table)
+    ours, *others = rows(tmp_path / "out" / "table.csv")
+    assert (ours["task"], ours["mean"], ours["standard_error"]) == (
+        "Ant-gravity-v0",
+        "1100.0",
+        "100.0",
+    )
+    assert (ours["paper RESeL"], ours["paper RESeL error"]) == ("5949.0", "314.0")
+    assert ours["paper ESCP"] == "3403.0" and (ours["iqm_low"], ours["iqm_high"]) == (
+        "1000.0",
+        "1200.0",
+    )
+    assert [row["task"] for row in others] == [
+        f"{robot}-gravity-v2" for robot in ("HalfCheetah", "Hopper", "Humanoid", "Walker2d")
+    ]
+    assert all(row["mean"] == "" and row["paper RESeL"] for row in others)
+    text = (tmp_path / "out" / "table.md").read_text()
+    assert (
+        "| Ant-gravity-v0 | 2,000,000 | 1100 ± 100 | 1100 [1000, 1200] | 2 | 0 | 5949 ± 314 |"
+        in text
+    )
+
+
+def test_tables_read_runs_at_their_marks(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "1"
+    write_run(run, lines(1, 2, 3, 4, 5, 6, 7), status=None)
+    members = [Member(run, Setting("Hopper-v2"), 1, 100)]
+    status: dict[Path, Status] = {run: "failed"}
+    table = "table.classic_result_full"
+    make("table", members, tmp_path / "out", status, table=table, marks=(20, 70, 90))
+    found = rows(tmp_path / "out" / "table.csv")[:3]
+    assert [(row["step"], row["mean"]) for row in found] == [
+        ("20", "1.5"),
+        ("70", "5.0"),
+        ("90", ""),
+    ]
+
+
+def test_timing_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from resel.experiments.outcomes import _timing
+
+    def point(encoder: str, blocks: int, length: int, ms: float, *sweeps: str) -> dict[str, Any]:
+        fixed = {"steps": 1000, "memory_mb": 5.0, "sweeps": list(sweeps)}
+        return {"encoder": encoder, "blocks": blocks, "length": length, "update_ms": ms, **fixed}
+
+    points = [point("gru", 1, 1000, 40, "blocks", "length"), point("mamba", 1, 1000, 10, "blocks")]
+    points += [point("gru", 1, 100, 20, "length")]
+    measured = []
+
+    def run(bench: Any) -> dict[str, Any]:
+        measured.append(bench)
+        return {"points": points}
+
+    monkeypatch.setattr(_timing, "run", run)
+    numbers = {"size": "tiny", "quick": True}
+    table = "tab:full_timeoverhead_table"
+    make("timing", [], tmp_path / "a", table=table, numbers=numbers)
+    make("timing", [], tmp_path / "b", numbers=numbers)
+    assert len(measured) == 1 and measured[0].size == "tiny" and measured[0].quick
+    mamba, gru = rows(tmp_path / "a" / "table.csv")
+    assert (mamba["encoder"], float(mamba["normalized"])) == ("mamba", 25.0)
+    assert (mamba["paper_update_ms"], mamba["paper_normalized"]) == ("17.0", "25.8")
+    assert (gru["paper_update_ms"], gru["paper_gpu_memory_mb"]) == ("66.0", "1500.0")
+    lengths = [(r["length"], float(r["update_ms"])) for r in rows(tmp_path / "b" / "length.csv")]
+    assert lengths == [("1000", 40.0), ("100", 20.0)]
+    (tmp_path / "timing" / "scaling-tiny-quick.json").write_text("{")
+    with pytest.raises(DamagedFileError, match="delete it"):
+        make("timing", [], tmp_path / "b", numbers=numbers)
+
+
+class Rates(NamedTuple):
+    context_encoder: float
+    other: float
+
+
+def test_amplification_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def measure(run: Path, pairs: Any, episodes: int, seed: int) -> Any:
+        asked.append((run, pairs, episodes, seed))
+        variation = types.SimpleNamespace(
+            rates=Rates(3e-4, 0.0), mean=(0.1, 0.4), standard_error=(0.01, 0.02), episodes=(5, 4)
+        )
+        return types.SimpleNamespace(variations=[variation], to_json=lambda: {"seed": seed})
+
+    fake = types.ModuleType("resel.diagnostics")
+    fake.measure_amplification = measure  # type: ignore[attr-defined]
+    fake.draw = lambda found, path: path.write_bytes(b"<svg") and None  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "resel.diagnostics", fake)
+    run = tmp_path / "runs" / "1"
+    write_run(run, lines(1.0))
+    members = [Member(run, Setting("TMaze-v0"), 1, 10)]
+    pairs = ((3e-4, 0.0),)
+    folder = tmp_path / "out"
+    folder.mkdir()
+    experiment = Experiment(
+        "n",
+        "t",
+        "f",
+        "amplification",
+        {"smoke": Study(numbers={"pairs": pairs, "episodes": 5})},
+    )
+    done: dict[Path, Status] = {run: "completed"}
+    assert "amplification.csv" in make_outcome(experiment, "smoke", members, done, folder)
+    assert asked == [(run, pairs, 5, 1)]
+    found = rows(folder / "amplification.csv")
+    assert [(r["lr_context_encoder"], r["rollout_step"], r["mean"]) for r in found] == [
+        ("0.0003", "0", "0.1"),
+        ("0.0003", "1", "0.4"),
+    ]
+    assert json.loads((folder / "amplification.json").read_text()) == {"seed": 1}
+    waiting: dict[Path, Status] = {run: "failed"}
+    assert make_outcome(experiment, "smoke", members, waiting, folder) == []
+
+
+def test_contexts_are_mapped_and_read_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def embed(agent: Any, env: Any, *, episodes: int, hidden: tuple[str, ...]) -> Any:
+        asked.update(agent=agent, episodes=episodes, hidden=hidden)
+        gravities = [env.reset(seed=i)[1]["gravity"] for i in range(episodes)]
+        _, _, _, _, info = env.step(env.action_space.sample())
+        assert info["gravity"][2] == gravities[-1][2], "what the simulator uses"
+        rows = np.repeat(np.array(gravities), 5, axis=0)  # (episodes * 5, 3)
+        rng = np.random.default_rng(0)
+        return types.SimpleNamespace(
+            context=rows + rng.normal(size=rows.shape),
+            episode=np.repeat(np.arange(episodes), 5),
+            step=np.tile(np.arange(5), episodes),
+            hidden={"gravity": rows},
+        )
+
+    fake = types.ModuleType("resel.diagnostics")
+    fake.context_embeddings = embed  # type: ignore[attr-defined]
+    fake.read_out_score = lambda context, target, groups: 0.75  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "resel.diagnostics", fake)
+    monkeypatch.setattr(_probes.RESeL, "load", lambda path: path)
+    run = tmp_path / "runs" / "1"
+    members = [Member(run, Setting("HalfCheetah-gravity-v0"), 1, 10)]
+    make("embedding", members, tmp_path / "out", numbers={"gravities": 8})
+    assert asked == {"agent": run / "agents/last", "episodes": 8, "hidden": ("gravity",)}
+    found = rows(tmp_path / "out" / "embedding.csv")
+    values = sorted({round(float(row["gravity"]), 2) for row in found})
+    assert len(found) == 40 and len(values) == 8 and (values[0], values[-1]) == (2.9, 33.1)
+    summary = json.loads((tmp_path / "out" / "embedding.json").read_text())
+    assert summary == {"gravities": 8, "points": 40, "read_out_score": 0.75}
+
+
+def test_tsne_keeps_clusters_apart() -> None:
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(3, 10)) * 20
+    points = np.concatenate([centre + rng.normal(size=(30, 10)) for centre in centres])
+    places = tsne(points)
+    assert places.shape == (90, 2) and np.isfinite(places).all()
+    middles = places.reshape(3, 30, 2).mean(1)
+    spread = np.linalg.norm(places.reshape(3, 30, 2) - middles[:, None], axis=-1).max()
+    apart = min(np.linalg.norm(middles[i] - middles[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
+    assert apart > spread
+    assert np.array_equal(places, tsne(points)), "seeded"
+    assert not tsne(np.ones((10, 3))).any()
+
+
+def test_the_record_of_an_experiment(tmp_path: Path) -> None:
+    run = tmp_path / "out" / "runs" / "1"
+    write_run(run, lines(1.0), version="0.0.1")
+    experiment = Experiment("fig-x", "A title", "fig.x", "curves", {"smoke": Study()})
+    folder = tmp_path / "out" / "fig-x"
+    members = [Member(run, Setting("TMaze-v0", {"gamma": 0.9}, "low", x=2.0), 3, 100)]
+    ledger = Ledger.of([Job(run, (), 100)])
+    check_folder(folder, experiment, "smoke")
+    write_record(folder, experiment, "smoke", members, ledger.entries, "resel x", ["a.csv"], ["hm"])
+    data = json.loads((folder / "experiment.json").read_text())
+    assert (data["format"], data["version"], data["name"], data["scale"]) == (
+        "resel-experiment",
+        1,
+        "fig-x",
+        "smoke",
+    )
+    assert data["files"] == ["a.csv"] and data["machine"]["versions"]["torch"]
+    assert data["notes"][0] == "hm" and "made with resel 0.0.1" in data["notes"][1]
+    (entry,) = data["runs"]
+    assert (folder / entry["path"]).resolve() == run and entry["path"] == "../runs/1"
+    assert (entry["label"], entry["seed"], entry["status"]) == ("low", 3, "completed")
+    check_folder(folder, experiment, "smoke")
+    with pytest.raises(RunDirectoryError, match="holds fig-x at scale smoke: name another --out"):
+        check_folder(folder, experiment, "paper")
+    (folder / "experiment.json").write_text(json.dumps(data | {"version": 2}))
+    with pytest.raises(DamagedFileError, match=r"version 2.*update resel"):
+        check_folder(folder, experiment, "smoke")
+    for broken in ('{"format"', "[]", "{}"):
+        (folder / "experiment.json").write_text(broken)
+        with pytest.raises(DamagedFileError, match=r"cannot be read .*delete it"):
+            check_folder(folder, experiment, "smoke")

@@ -1,0 +1,105 @@
+"""What a plan adds up to, and when it is refused."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from resel.benchmarks import UpdateCost, measure_cost
+from resel.config import Config
+from resel.errors import ConfigError
+from resel.experiments import Experiment, Setting, Study, choose
+from resel.experiments import plan as planning
+from resel.experiments.plan import Job, check_room, make_plan
+from resel.experiments.progress import duration
+from resel.replay import ReplayBuffer
+
+BASE = {"steps": 2000, "warmup_steps": 500, "buffer_steps": 1000}
+
+
+def experiment(name: str, *settings: Setting, seeds: tuple[int, ...] = (1, 2)) -> Experiment:
+    return Experiment(name, name, name, "curves", {"smoke": Study(settings, seeds)})
+
+
+def test_arithmetic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[Config, int]] = []
+
+    def cost(config: Config, threads: int) -> UpdateCost:
+        asked.append((config, threads))
+        return UpdateCost(0.5, 1000, 10)
+
+    monkeypatch.setattr(planning, "measure_cost", cost)
+    shared = Setting("TMaze-v0", BASE)
+    one = experiment("one", shared, Setting("TMaze-v0", {**BASE, "gamma": 0.9}, "other"))
+    two = experiment("two", shared, seeds=(1,))
+    plan = make_plan([one, two], "smoke", tmp_path, threads=4)
+    assert len(plan.jobs) == 4 and len(plan.members["one"]) == 4 and len(plan.members["two"]) == 1
+    assert plan.members["two"][0].run == plan.members["one"][0].run
+    assert len(asked) == 1, "the same network and batch cost the same"
+    job = plan.jobs[0]
+    buffer = ReplayBuffer.planned_bytes(1000, 3, 4)
+    assert (job.seconds, job.threads, job.steps) == (0.5 * 1500, 1, 2000)
+    assert job.memory == 1000 + 2 * buffer
+    assert job.disk == 3 * (buffer + 10) + 2 * 10 + 5_000_000
+    assert job.run.parent == tmp_path / "runs"
+    words = list(job.command)
+    assert words[:4] == [*planning.LAUNCHER, "train"] and words[4] == "TMaze-v0"
+    for flag, value in (("--resume", "auto"), ("--run-dir", str(job.run)), ("--threads", "1")):
+        assert words[words.index(flag) + 1] == value
+
+
+def test_only_wide_networks_take_several_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "measure_cost", lambda c, threads: UpdateCost(threads, 0, 0))
+    wide = experiment("wide", Setting("TMaze-v0", {**BASE, "width": 256}), seeds=(1,))
+    plan = make_plan([wide], "smoke", tmp_path, 4)
+    assert plan.jobs[0].threads == 4 and plan.jobs[0].seconds == 4 * 1500
+
+
+@pytest.mark.parametrize(("scale", "runs"), [("smoke", 34), ("paper", 360)])
+def test_every_run_of_the_catalogue_is_planned_once(
+    scale: Any, runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "measure_cost", lambda c, threads: UpdateCost(1.0, 1, 1))
+    plan = make_plan(choose(["all"]), scale, tmp_path, 1)
+    assert len(plan.jobs) == len({job.run for job in plan.jobs}) == runs
+
+
+def test_the_cost_of_an_update_is_measured(tiny: dict[str, Any]) -> None:
+    cost = measure_cost(Config.build("TMaze-v0", tiny), 1)
+    assert 0 < cost.seconds < 60 and cost.memory > 1e7
+    larger = measure_cost(Config.build("TMaze-v0", tiny, {"width": 16}), 1)
+    assert cost.saved < larger.saved < 1e8
+
+
+def test_too_little_room_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = namedtuple("usage", "free")
+    monkeypatch.setattr(planning.shutil, "disk_usage", lambda path: usage(1e9))
+    monkeypatch.setattr(planning, "available_memory", lambda: 4_000_000_000)
+
+    def jobs(memory: int, disk: int) -> list[Job]:
+        return [Job(tmp_path / f"{i}", (), 1, memory=memory, disk=disk) for i in range(3)]
+
+    out = tmp_path / "not" / "yet"
+    check_room(jobs(1_000_000_000, 1000), 3, out, "paper")
+    check_room([], 3, out, "paper")
+    with pytest.raises(ConfigError, match=r"about 1.5 GB on the disk .* 1.0 GB are free.*--out"):
+        check_room(jobs(0, 500_000_000), 3, out, "paper")
+    with pytest.raises(ConfigError, match=r"3 runs side by side.* 4.5 GB.*use --jobs 2"):
+        check_room(jobs(1_500_000_000, 0), 3, out, "paper")
+    with pytest.raises(ConfigError, match=r"5.0 GB of memory for one run.*smaller --scale"):
+        check_room(jobs(5_000_000_000, 0), 1, out, "paper")
+    monkeypatch.setattr(planning, "available_memory", lambda: None)
+    check_room(jobs(5_000_000_000, 0), 3, out, "paper")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(3, "3 s"), (119, "119 s"), (150, "2.5 min"), (7200, "2.0 h"), (1e8, "1,157 days")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

@@ -1,0 +1,199 @@
+"""From a name to its files, with real runs of the smallest networks."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_sweep as tiny
+import torch
+from fake_runs import write_run
+from rich.console import Console
+
+from resel.benchmarks import UpdateCost
+from resel.cli import main
+from resel.config import Config
+from resel.errors import ConfigError
+from resel.experiments import CATALOGUE, Experiment, Setting, Study, Sweep, reproduce
+from resel.experiments import plan as planning
+from resel.experiments.plan import make_plan
+from resel.runs import read_bundle, read_metrics
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def quick_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans that measure nothing."""
+    monkeypatch.setattr(planning, "measure_cost", lambda c, t: UpdateCost(0.01, 10**8, 10**5))
+
+
+def run(sweep: Sweep) -> tuple[int, str]:
+    said = io.StringIO()
+    return reproduce(sweep, Console(file=said, width=200)), said.getvalue()
+
+
+def recorded(folder: Path) -> list[dict[str, Any]]:
+    return [ln for ln in read_metrics(folder / "metrics.jsonl") if ln["kind"] != "timing"]
+
+
+def same_by_hand(experiment: Experiment, out: Path, folder: Path) -> None:
+    """Every run of a sweep is, bit by bit, what its command gives without any engine."""
+    members = make_plan([experiment], "smoke", out, 1).members[experiment.name]
+    assert len(members) == 2
+    for member in members:
+        hand = folder / member.setting.group
+        flags = [*member.setting.flags(member.seed), "--threads", "1", "--run-dir", str(hand)]
+        assert main(["train", *flags]) == 0
+        assert recorded(member.run) == recorded(hand)
+        bundles = [read_bundle(path / "agents/last", "agent") for path in (member.run, hand)]
+        one, other = (bundle.tensors["weights"] for bundle in bundles)
+        assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.slow
+def test_two_runs_are_what_they_are_by_hand(tmp_path: Path, quick_plan: None) -> None:
+    out = tmp_path / "out"
+    code, said = run(tiny.tiny_sweep(out))
+    assert code == 0 and "2 runs completed, 0 diverged" in said
+    assert "Left: 2 runs, 120 steps" in said
+    record = json.loads((out / "fig-tiny" / "experiment.json").read_text())
+    assert {entry["status"] for entry in record["runs"]} == {"completed"}
+    assert record["files"] == ["curves.csv", "curves.png", "curves.svg"]
+    assert all((out / "fig-tiny" / file).is_file() for file in record["files"])
+    same_by_hand(tiny.tiny_experiment(), out, tmp_path / "by-hand")
+
+    before = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*.json*")}
+    code, said = run(tiny.tiny_sweep(out))
+    assert code == 0 and "No run is left" in said
+    assert before == {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*.json*")}
+
+
+@pytest.mark.slow
+def test_a_killed_sweep_goes_on(tmp_path: Path, quick_plan: None) -> None:
+    out, steps = tmp_path / "out", 600
+    script = str(Path(tiny.__file__))
+    sweep = [sys.executable, script, str(out), str(steps)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(sweep, stdout=subprocess.DEVNULL, env=environment)
+    deadline = time.monotonic() + 300
+    while not list(out.glob("runs/*/checkpoints/step-*/manifest.json")):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    finished = {path.parent.name for path in out.glob("runs/*/result.json")}
+    done = subprocess.run(sweep, capture_output=True, text=True, env=environment, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 runs completed" in done.stdout
+    assert len(finished) < 2, "killed too late to show anything"
+    same_by_hand(tiny.tiny_experiment(steps), out, tmp_path / "by-hand")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray's own, in whatever release is installed
+def test_ray_gives_the_same_runs(tmp_path: Path, quick_plan: None, ray_environment: None) -> None:
+    code, said = run(tiny.tiny_sweep(tmp_path / "out", engine="ray", jobs=2))
+    assert code == 0 and "2 runs completed" in said
+    same_by_hand(tiny.tiny_experiment(), tmp_path / "out", tmp_path / "by-hand")
+
+
+def test_a_dry_run_leaves_nothing(tmp_path: Path, quick_plan: None) -> None:
+    code, said = run(tiny.tiny_sweep(tmp_path / "out", dry_run=True))
+    assert code == 0 and "fig-tiny" in said and "disk" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_script_for_slurm(tmp_path: Path, quick_plan: None) -> None:
+    script = tmp_path / "jobs" / "sweep.sh"
+    sweep = tiny.tiny_sweep(tmp_path / "out", engine="slurm", write=script)
+    code, said = run(sweep)
+    assert code == 0 and "Submit it with sbatch" in said and not (tmp_path / "out").exists()
+    assert script.read_text().count("resel train TMaze-v0") == 2
+    with pytest.raises(ConfigError, match="cannot be written"):
+        run(tiny.tiny_sweep(tmp_path / "out", engine="slurm", write=tmp_path))
+
+
+@pytest.mark.slow
+def test_runs_that_cannot_be_gone_on_with_are_told(tmp_path: Path, quick_plan: None) -> None:
+    out = tmp_path / "out"
+    plan = make_plan([tiny.tiny_experiment()], "smoke", out, 1)
+    half, other = (job.run for job in plan.jobs)
+    half.mkdir(parents=True)
+    (half / "config.json").write_text('{"task": "TM')  # a torn write of another program
+    other.mkdir()
+    newer = Config.build("TMaze-v0").to_json() | {"novelty": {}}
+    (other / "config.json").write_text(json.dumps(newer))
+    code, said = run(tiny.tiny_sweep(out, attempts=1))
+    assert code == 1 and "0 runs completed, 0 diverged" in said and "2 failed" in said
+    record = json.loads((out / "fig-tiny" / "experiment.json").read_text())
+    problems = [entry["problem"] for entry in record["runs"]]
+    assert "cannot be read as JSON" in problems[0] and "does not know: novelty" in problems[1]
+    assert record["notes"][0].startswith(half.name)
+
+
+def test_an_outcome_that_cannot_be_made_is_told(
+    tmp_path: Path, quick_plan: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "resel.diagnostics", None)
+    study = Study((Setting("TMaze-v0", {**tiny.SETTINGS, "steps": 60}),), (1,))
+    figure = Experiment("fig-a", "A", "fig.a", "amplification", {"smoke": study})
+    (job,) = make_plan([figure], "smoke", tmp_path, 1).jobs
+    write_run(job.run, [], steps=60)
+    code, said = run(Sweep([figure], "smoke", tmp_path, "resel reproduce fig-a"))
+    assert code == 2 and "No outcome: This version of resel comes without" in said
+    record = json.loads((tmp_path / "fig-a" / "experiment.json").read_text())
+    assert record["files"] == [] and record["notes"][0].startswith("No outcome")
+
+
+def test_what_does_not_fit_is_refused(
+    tmp_path: Path, quick_plan: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "available_memory", lambda: 10**6)
+    with pytest.raises(ConfigError, match="of memory for one run"):
+        run(tiny.tiny_sweep(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+    code, said = run(tiny.tiny_sweep(tmp_path / "out", dry_run=True))
+    assert code == 0 and "This would be refused: --scale smoke needs about" in said
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["fig-pomdq"], "Did you mean fig-pomdp"),
+        (["fig-pomdp", "--engine", "slurm"], "--write FILE belong together"),
+        (["fig-pomdp", "--write", "x"], "--write FILE belong together"),
+        (["fig-pomdp", "--ray-address", "auto"], "belongs to --engine ray"),
+        (["fig-pomdp", "--attempts", "0"], "at least 1"),
+    ],
+)
+def test_bad_input(flags: list[str], message: str, capsys: Any) -> None:
+    assert main(["reproduce", *flags]) == 2
+    assert message in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_names_are_listed(capsys: Any) -> None:
+    assert main(["reproduce"]) == 0
+    said = capsys.readouterr().out
+    assert all(name in said for name in CATALOGUE)
+
+
+def test_the_plan_is_shown_by_the_command(capsys: Any, quick_plan: None) -> None:
+    assert main(["reproduce", "fig-lr-ablation", "fig-pomdp", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "Left: 8 runs, 40,000 steps" in said
+    assert not Path("reproduce-output").exists()
