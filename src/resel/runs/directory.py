@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from resel.errors import DamagedFileError, ReselError, RunDirectoryError
+from resel.errors import DamagedFileError, ReselError, RunDirectoryError, RunInUseError
 from resel.runs._files import (
     make_directories,
     original_of,
@@ -257,7 +257,7 @@ def is_in_use(path: str | os.PathLike[str]) -> bool:
         return False
     try:
         Lock(lock).release()
-    except RunDirectoryError:
+    except RunInUseError:
         return True
     except OSError:  # not ours to write to; whoever opens the run will tell
         return False
