@@ -53,6 +53,9 @@ bench: $(STAMP)  ## measure speed and memory on this machine (it should be quiet
 		echo "==> Measuring: $$part"; \
 		$(BIN)/resel bench $$part --out docs/results/performance || exit 1; \
 	done
+	@echo "==> Measuring: update of a gru, and of a tiny mamba agent"
+	@$(BIN)/resel bench update --encoder gru --out docs/results/performance/gru
+	@$(BIN)/resel bench update --size tiny --task Pendulum-V-v0 --out docs/results/performance/tiny
 
 reproduce-smoke: $(STAMP)  ## every figure and table of the paper on small tasks (about an hour)
 	@$(BIN)/resel reproduce all --scale smoke --out reproduce-output/smoke
