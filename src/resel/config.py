@@ -197,7 +197,7 @@ class TrainingConfig:
     device: str = "auto"
     """auto, cpu or cuda (cuda:1 and so on)."""
     threads: Count = 0
-    """CPU threads of the command; 0 takes two below the paper's width, all cores from there on."""
+    """CPU threads of the command; 0 takes one below the paper's width, all cores from there on."""
     disk_tries: Count = 6
     """Tries of a write that the disk refuses, as when it is full, before the run gives up."""
     disk_wait: float = 5.0
