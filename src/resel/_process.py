@@ -18,8 +18,7 @@ _KEPT = 1 << 30
 def prepare_process(threads: int, width: int) -> int:
     """Choose the CPU threads and keep freed memory for the next update; the threads chosen.
 
-    Networks below the paper's width have too little to do at a time to be shared between cores:
-    a second one was measured to bring from nothing to a fifth.
+    Networks below the paper's width have too little to do at a time to be shared between cores.
     """
     if threads or width < SIZES["paper"]["width"]:
         torch.set_num_threads(threads or 1)

@@ -3,9 +3,9 @@
 Kernels release the interpreter lock, take `(group, groups)` and do their share; which share that
 is depends only on the number of groups, so results are the same for the same thread count.
 
-Torch's OpenMP threads keep spinning for a while after each of its operations. A second pool beside
-them fights for the same cores, which made kernels take up to twice as long; with GNU's OpenMP
-(torch's wheels for Linux) the work is therefore handed to that very team, elsewhere to a pool.
+Torch's OpenMP threads keep spinning for a while after each of its operations, and a second pool
+beside them would fight for the same cores. With GNU's OpenMP (torch's wheels for Linux) the work is
+therefore handed to that very team, elsewhere to a pool.
 """
 
 from __future__ import annotations

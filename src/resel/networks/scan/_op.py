@@ -90,8 +90,10 @@ class _Differentiable(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
-        *tensors, ctx.kept = inputs
-        y, state, saved = _below_autograd(selective_scan, *inputs)
+        *given, ctx.kept = inputs
+        # Once, rather than by the kernels of both directions.
+        tensors = [None if tensor is None else tensor.contiguous() for tensor in given]
+        y, state, saved = _below_autograd(selective_scan, *tensors, ctx.kept)
         ctx.save_for_backward(*tensors, saved)
         ctx.mark_non_differentiable(saved)
         ctx.set_materialize_grads(False)  # `saved` is large, and its gradient never wanted
