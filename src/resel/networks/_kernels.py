@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from resel.networks._numba_math import exp, kernel
+from resel.networks._numba_math import exp, inlined, kernel
 
 
 @kernel
@@ -195,19 +195,23 @@ def gru_backward(
             _add_product(carry, to_product, weight)
 
 
+@inlined
+def _add_and_elu(v: Any, bias: Any, zero: Any, one: Any) -> None:
+    """v becomes elu(v + bias), one row of each."""
+    for i in range(len(v)):
+        a = v[i] + bias[i]
+        v[i] = a if a > zero else exp(a) - one
+
+
 @kernel
 def bias_elu(x: Any, bias: Any, group: int, groups: int) -> None:
     """x (G, N, H) becomes elu(x + bias), bias (G, H)."""
-    parts, places, width = x.shape
+    parts, places, _ = x.shape
     zero = x.dtype.type(0)
     one = x.dtype.type(1)
     for row in range(parts * places * group // groups, parts * places * (group + 1) // groups):
         part = row // places
-        v = x[part, row - part * places]
-        b = bias[part]
-        for i in range(width):
-            a = v[i] + b[i]
-            v[i] = a if a > zero else exp(a) - one
+        _add_and_elu(x[part, row - part * places], bias[part], zero, one)
 
 
 @kernel
@@ -250,11 +254,8 @@ def bias_elu_readout(
     for row in range(parts * places * group // groups, parts * places * (group + 1) // groups):
         part = row // places
         v = x[part, row - part * places]
-        b = bias[part]
         w = weight[part]
-        for i in range(width):
-            a = v[i] + b[i]
-            v[i] = a if a > zero else exp(a) - one
+        _add_and_elu(v, bias[part], zero, one)
         value = zero
         for i in range(width):
             value += v[i] * w[i]
