@@ -44,9 +44,9 @@ test: check  ## everything checked on every change
 	@echo "==> Running the quick tests"
 	@$(PYTEST) -m "not slow"
 
-test-all: check  ## the same with the slow tests
+test-all: check  ## the same with the slow tests; counts the faults that were survived
 	@echo "==> Running all tests"
-	@$(PYTEST)
+	@$(PYTEST) --reliability-report docs/results/reliability/README.md
 
 bench: $(STAMP)  ## measure speed and memory on this machine (it should be quiet)
 	@for part in scan update step scaling buffer; do \

@@ -14,6 +14,8 @@ from gymnasium import spaces
 from resel.config import Config
 from resel.training import Stage, Trainer
 
+pytest_plugins = ["reliability_report"]
+
 _TINY: dict[str, Any] = {
     "encoder": "gru",
     "width": 8,

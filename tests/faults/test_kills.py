@@ -1,7 +1,7 @@
 """A run that is killed by force again and again ends as one that never was, to the last bit.
 
 Real processes of the command, SIGKILL at random moments: while it starts, learns, evaluates or
-saves. The summary of how many kills each run survived goes into the test's output (`-rP`).
+saves.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def check_equal(killed: Path, whole: Path) -> None:
     ],
 )
 def test_killed_thirty_times(
-    task: str, encoder: str, environments: int, tiny_flags: list[str], tmp_path: Path
+    task: str, encoder: str, environments: int, tiny_flags: list[str], tmp_path: Path, tally: Any
 ) -> None:
     command = ["train", task, *tiny_flags, "--encoder", encoder, "--num-envs", str(environments)]
     command += ["--max-episode-steps", "40", "--warmup-steps", "60", "--buffer-steps", "1500"]
@@ -134,7 +134,6 @@ def test_killed_thirty_times(
     finish(command, killed, steps)
     finish(command, whole, steps)
     check_equal(killed, whole)
-    print(
-        f"{task}, {encoder}, {environments} environment(s): {len(moments)} kills survived "
-        f"({moments.count('starting')} while starting), bit-identical after {steps} steps"
-    )
+    name = f"kill -9 of a run, resumed to the same bits: {task}, {encoder}, {environments} env."
+    tally(name, len(moments))
+    tally("kill -9 while a run was still starting", moments.count("starting"))

@@ -196,9 +196,7 @@ def _flip(file: Path, rng: random.Random) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("flips", [60, pytest.param(1000, marks=pytest.mark.slow)])
-def test_flipped_bits(
-    saved: tuple[Run, Path], copied: Path, flips: int, record_property: Any
-) -> None:
+def test_flipped_bits(saved: tuple[Run, Path], copied: Path, flips: int, tally: Any) -> None:
     rng = random.Random(flips)
     files = files_of(copied)
     detected = 0
@@ -209,13 +207,13 @@ def test_flipped_bits(
         except DamagedFileError:
             detected += 1
         undo()
-    record_property("bit flips detected", f"{detected} of {flips}")
-    print(f"bit flips detected: {detected} of {flips}")
     assert detected == flips
     load(saved, copied)
+    if flips == 1000:
+        tally("one flipped bit in a checkpoint or segment, detected", detected, flips)
 
 
-def test_cut_off_at_many_lengths(saved: tuple[Run, Path], copied: Path) -> None:
+def test_cut_off_at_many_lengths(saved: tuple[Run, Path], copied: Path, tally: Any) -> None:
     rng = random.Random(5)
     for _ in range(50):
         file = rng.choice(files_of(saved[1]))
@@ -225,6 +223,7 @@ def test_cut_off_at_many_lengths(saved: tuple[Run, Path], copied: Path) -> None:
         with pytest.raises(DamagedFileError, match=place.name):
             load(saved, copied)
         place.write_bytes(data)
+    tally("file cut off, detected", 50)
 
 
 @pytest.mark.parametrize("victim", ["weights.safetensors", "manifest.json", "loop.json", "segment"])
@@ -285,7 +284,7 @@ class Payload:
 
 
 def test_no_pickle_is_ever_run(
-    saved: tuple[Run, Path], copied: Path, tmp_path: Path, capsys: Any
+    saved: tuple[Run, Path], copied: Path, tmp_path: Path, capsys: Any, tally: Any
 ) -> None:
     marker = tmp_path / "executed"
     payload = pickle.dumps(Payload(marker))
@@ -293,6 +292,7 @@ def test_no_pickle_is_ever_run(
     assert marker.exists()  # it would have been noticed
     marker.rmdir()
     torch.save(Payload(marker), tmp_path / "torch.bin")
+    planted = 0
     for data in (payload, (tmp_path / "torch.bin").read_bytes()):
         for file in files_of(copied):
             original = file.read_bytes()
@@ -300,21 +300,25 @@ def test_no_pickle_is_ever_run(
             file.write_bytes(data)
             with pytest.raises(DamagedFileError):
                 load(saved, copied)
+            planted += 1
             if file.name != "manifest.json" and file.parent.name != "replay":
                 reseal(copied / NEWEST)  # now with the right hash
                 with pytest.raises(DamagedFileError):
                     load(saved, copied)
+                planted += 1
             file.write_bytes(original)
             (copied / NEWEST / "manifest.json").write_bytes(manifest)
         for name in ("config.json", "result.json", "metrics.jsonl", "environment.json"):
             original = (copied / name).read_bytes() if (copied / name).exists() else None
             (copied / name).write_bytes(data)
             assert main(["resume", str(copied), "--steps", "80"]) in (0, 2)
+            planted += 1
             (copied / name).unlink()
             if original is not None:
                 (copied / name).write_bytes(original)
     assert not marker.exists()
     assert "Traceback" not in capsys.readouterr().err
+    tally("malicious file: a pickle in some file's place, not executed", planted)
 
 
 def _safetensors(header: Any, data: bytes = b"") -> bytes:
@@ -366,7 +370,9 @@ HOSTILE: dict[str, tuple[str, bytes]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_content_takes_no_memory(saved: tuple[Run, Path], copied: Path, name: str) -> None:
+def test_hostile_content_takes_no_memory(
+    saved: tuple[Run, Path], copied: Path, name: str, tally: Any
+) -> None:
     """Each with the right hash, so that nothing but the loader's own care stands in its way."""
     file, content = HOSTILE[name]
     (copied / NEWEST / file).write_bytes(content)
@@ -390,6 +396,7 @@ def test_hostile_content_takes_no_memory(saved: tuple[Run, Path], copied: Path, 
         answer, growth = json.load(stream)
     assert answer == "refused"
     assert growth < 50_000, f"{growth} kB"
+    tally("malicious file: huge, deep or contradictory content with the right checksum, refused", 1)
 
 
 def _peak() -> int:
@@ -457,7 +464,7 @@ def _mutate_bytes(data: bytes, rng: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("inputs", [300, pytest.param(20_000, marks=pytest.mark.slow)])
-def test_any_bytes_give_a_typed_error(tmp_path: Path, inputs: int, record_property: Any) -> None:
+def test_any_bytes_give_a_typed_error(tmp_path: Path, inputs: int, tally: Any) -> None:
     """Files changed at random, with and without the right hash."""
     path = tmp_path / "agent"
     tensors = {"t": {"w": torch.arange(6.0).reshape(2, 3), "n": torch.tensor([1, 2])}}
@@ -476,15 +483,12 @@ def test_any_bytes_give_a_typed_error(tmp_path: Path, inputs: int, record_proper
             refused += 1
         for file in (name, "manifest.json"):
             (path / file).write_bytes(whole[file])
-    record_property("fuzz", f"{refused} of {inputs} refused")
-    print(f"fuzz: {refused} of {inputs} inputs refused, no other error")
     assert refused > inputs // 2
+    tally("random change of a bundle's bytes, refused or harmless", inputs)
 
 
 @pytest.mark.parametrize("inputs", [100, pytest.param(5000, marks=pytest.mark.slow)])
-def test_any_documents_give_a_typed_error(
-    saved: tuple[Run, Path], inputs: int, record_property: Any
-) -> None:
+def test_any_documents_give_a_typed_error(saved: tuple[Run, Path], inputs: int, tally: Any) -> None:
     """Well-formed checkpoints with one odd entry: refused, or harmless."""
     bundle = read_bundle(saved[1] / NEWEST, "checkpoint")
     rng = random.Random(inputs)
@@ -497,7 +501,6 @@ def test_any_documents_give_a_typed_error(
             restore(saved, dataclasses.replace(bundle, documents=documents))
         except ReselError:
             refused += 1
-    record_property("fuzz", f"{refused} of {inputs} refused")
-    print(f"fuzz: {refused} of {inputs} documents refused, no other error")
     assert refused > inputs // 2
     restore(saved, bundle)
+    tally("random change of a checkpoint's documents, refused or harmless", inputs)

@@ -43,7 +43,7 @@ def _states_after(
 
 @pytest.mark.parametrize("stride", [9, pytest.param(1, marks=pytest.mark.slow)])
 def test_power_loss(
-    going: Any, record: Any, disk: Any, replace_tree: Any, tmp_path: Path, stride: int
+    going: Any, record: Any, disk: Any, replace_tree: Any, tmp_path: Path, stride: int, tally: Any
 ) -> None:
     replace_tree(going.path, tmp_path / "pristine")
     events = record(going.save)
@@ -55,11 +55,12 @@ def test_power_loss(
         steps = [step for _, m, step in found if m == mode]
         assert steps == sorted(steps), "once the new one is there, it stays"
         assert steps[0] == 60 and steps[-1] == 80, "what was saved is saved for good"
+    tally("power loss at some point of a save (replayed), a checkpoint loads", len(found))
 
 
 @pytest.mark.slow
 def test_power_loss_when_old_checkpoints_and_segments_leave(
-    going: Any, record: Any, disk: Any, replace_tree: Any, tmp_path: Path
+    going: Any, record: Any, disk: Any, replace_tree: Any, tmp_path: Path, tally: Any
 ) -> None:
     """The third and fourth save also remove: nothing that is still needed may go first."""
     for _ in range(3):
@@ -68,6 +69,7 @@ def test_power_loss_when_old_checkpoints_and_segments_leave(
         events = record(going.save)
         found = _states_after(events, disk, going, tmp_path, tmp_path / "pristine", stride=3)
         assert {step for _, _, step in found} == {before, before + 20}
+        tally("power loss at some point of a save (replayed), a checkpoint loads", len(found))
         going.advance(20)
     assert any(kind == "unlink" and ".bin" in path.name for kind, path, _ in events)
 
@@ -111,6 +113,7 @@ def test_kill_9_at_every_call_of_a_save(
     replace_tree: Any,
     tmp_path: Path,
     stride: int,
+    tally: Any,
 ) -> None:
     replace_tree(going.path, tmp_path / "pristine")
     number, found = 1, []
@@ -124,6 +127,7 @@ def test_kill_9_at_every_call_of_a_save(
     assert 80 in found or stride > 1
     replace_tree(going.path, tmp_path / "left")  # the last child was not killed any more
     assert going.step_left_in(tmp_path / "left") == 80
+    tally("kill -9 at some call of a save, a checkpoint loads", len(found))
 
 
 def test_a_killed_save_is_made_again(
