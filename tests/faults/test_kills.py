@@ -54,19 +54,21 @@ def kill_at_random(command: list[str], run: Path, rng: random.Random) -> str:
     """Start the run and kill it: mostly soon after a new checkpoint, sometimes before any."""
     before = saved_step(run)
     process = start(command, run, 10**6)
-    if rng.random() < 0.2:
-        time.sleep(rng.uniform(0, 4))
-        moment = "starting"
-    else:
-        deadline = time.monotonic() + 120
-        while saved_step(run) <= before:
-            assert process.poll() is None, process.communicate()[1].decode()
-            assert time.monotonic() < deadline, "the run makes no progress"
-            time.sleep(0.005)
-        time.sleep(rng.uniform(0, 0.3))
-        moment = "running"
-    process.kill()
-    process.communicate()
+    try:
+        if rng.random() < 0.2:
+            time.sleep(rng.uniform(0, 4))
+            moment = "starting"
+        else:
+            deadline = time.monotonic() + 300  # other jobs may have the machine
+            while saved_step(run) <= before:
+                assert process.poll() is None, process.communicate()[1].decode()
+                assert time.monotonic() < deadline, "the run makes no progress"
+                time.sleep(0.005)
+            time.sleep(rng.uniform(0, 0.3))
+            moment = "running"
+    finally:
+        process.kill()
+        process.communicate()
     assert process.returncode == -signal.SIGKILL
     return moment
 
