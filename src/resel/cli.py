@@ -616,7 +616,7 @@ def _show_diagnosis(found: Diagnosis) -> None:
     names = ("LR_CE", "LR_other", "first step", "converged", "factor", "K_h", "K_y", "misfit")
     table = Table(*names, box=None)
     for variation in measured.variations:
-        factor, effective = variation.factor, variation.effective
+        factor, effective = measured.factor(variation), variation.effective
         table.add_row(
             *(f"{rate:.3g}" for rate in variation.rates),
             f"{variation.first:.4g}",
