@@ -150,6 +150,45 @@ def test_a_finished_run_says_so(flags: list[str], tmp_path: Path, capsys: Any) -
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "run").rglob("*")} == before
 
 
+def _damage(folder: Path) -> None:
+    """One bit of a saved bundle's weights."""
+    file = folder / "weights.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.filterwarnings("default")
+def test_damage_to_a_finished_run_is_told(flags: list[str], tmp_path: Path, capsys: Any) -> None:
+    run = tmp_path / "run"
+    assert main([*flags, "run", "--steps", "40", "--checkpoint-every", "30"]) == 0
+    weights = read_bundle(run / "agents/last", "agent").tensors["weights"]
+
+    def resume() -> Any:
+        capsys.readouterr()
+        assert main(["resume", "run"]) == 0
+        again = read_bundle(run / "agents/last", "agent").tensors["weights"]
+        assert all(torch.equal(again[name], weights[name]) for name in weights)
+        assert result(run)["status"] == "completed" and result(run)["steps"] == 40
+        return capsys.readouterr()
+
+    _damage(run / "agents/best")
+    _damage(run / "checkpoints/step-000000040")
+    told = resume()  # finished all the same: nothing is written
+    assert told.out.startswith("run is finished") and told.err.count("Warning: ") == 2
+    assert "last agent of the run is good" in told.err and "from an earlier checkpoint" in told.err
+
+    _damage(run / "agents/last")
+    told = resume()  # both are lost, so the last ten steps are taken once more
+    assert "makes it anew from its checkpoints" in told.err
+    assert "Going on from step 30." in told.out
+
+    (run / "agents/last/manifest.json").write_text("{")
+    told = resume()
+    assert "makes it anew" in told.err and "Going on from step 40." in told.out
+    assert (run / "agents/unreadable-last").is_dir()
+
+
 def test_resume_without_a_run(capsys: Any) -> None:
     assert main(["resume", "nowhere"]) == 2
     assert "There is no run in" in capsys.readouterr().err

@@ -285,11 +285,15 @@ class Run:
     def _save(self) -> None:
         """Checkpoint and last agent; the previous checkpoint is kept as well."""
         self._patience(self._write_checkpoint)
+        self._patience(self._write_last_agent)
+
+    def _write_last_agent(self) -> None:
         last = self.directory.last_agent_path
-        self._patience(lambda: save_agent(last, self.trainer.learner, self._stage))
+        self.directory.make_way(last)
+        save_agent(last, self.trainer.learner, self._stage)
 
     def _write_checkpoint(self) -> None:
-        step = self.trainer.step
+        path = self.directory.checkpoint_path(self.trainer.step)
         tensors, documents = self.trainer.checkpoint()
         documents["segments"] = self._memory.save(self.trainer.buffer)
         documents["spaces"] = spaces_of(self._stage)
@@ -298,8 +302,8 @@ class Run:
             "machine": self._machine,
             "inexact": self.inexact,
         }
-        self.directory.make_way(step)
-        write_bundle(self.directory.checkpoint_path(step), "checkpoint", tensors, documents)
+        self.directory.make_way(path)
+        write_bundle(path, "checkpoint", tensors, documents)
         self.directory.prune_checkpoints(keep=2)
         self._memory.remove_unneeded(self.directory.checkpoints())
 
