@@ -94,12 +94,17 @@ class TrainArguments:
 
 @dataclass(frozen=True)
 class ResumeArguments:
-    """Go on with a run, with its own settings."""
+    """Go on with a run, with its own settings, which `resel resume RUN --help` shows.
+
+    What may change: steps, how often to evaluate, log and save, threads, the patience with disks
+    and environments, and what is done about divergence. Other changes are refused.
+    """
 
     run: _RunPath
     """A run directory."""
-    steps: Count | None = None
-    """Environment steps in all, to make the run longer (or shorter)."""
+    network: NetworkConfig
+    algorithm: AlgorithmConfig
+    training: TrainingConfig
     wandb: bool = False
     """Also log to Weights & Biases (extra `wandb`)."""
     force: bool = False
@@ -226,13 +231,9 @@ def train(argv: Sequence[str]) -> int:
 
 
 def resume(argv: Sequence[str]) -> int:
-    # Not _PLAIN: that would not let --steps be left out.
-    arguments = tyro.cli(
-        ResumeArguments, args=argv, prog="resel resume", config=(tyro.conf.FlagCreatePairsOff,)
-    )
-    config = saved_config(arguments.run)
-    if arguments.steps is not None:
-        config = config.replace(steps=arguments.steps)
+    arguments = _resume_arguments(argv)
+    task = saved_config(arguments.run).task
+    config = Config(task, arguments.network, arguments.algorithm, arguments.training)
     return _train(config, arguments.run, "auto", arguments.wandb, arguments.force)
 
 
@@ -509,6 +510,29 @@ def _train_arguments(argv: Sequence[str]) -> TrainArguments:
         return parse(configure(named))
     first = parse(Config())
     return parse(configure(first.task, preset=first.preset, size=first.size))
+
+
+def _resume_arguments(argv: Sequence[str]) -> ResumeArguments:
+    """Parse twice: once to learn which run, then with its settings as defaults."""
+
+    def parse(config: Config) -> ResumeArguments:
+        default = ResumeArguments(
+            run=tyro.MISSING,
+            network=config.network,
+            algorithm=config.algorithm,
+            training=config.training,
+        )
+        return tyro.cli(
+            tyro.conf.OmitArgPrefixes[ResumeArguments],
+            args=argv,
+            default=default,
+            prog="resel resume",
+        )
+
+    if any(word in ("-h", "--help") for word in argv):
+        runs = [Path(word) for word in argv if Path(word, "config.json").is_file()]
+        return parse(saved_config(runs[0]) if runs else Config())
+    return parse(saved_config(parse(Config()).run))
 
 
 def _introduce(run: Run, threads: int) -> None:

@@ -29,7 +29,7 @@ def existing_directory(config: Config, path: Path) -> RunDirectory | None:
     return directory
 
 
-_MAY_DIFFER = {
+_MAY_DIFFER = (
     "steps",
     "eval_every",
     "eval_episodes",
@@ -42,7 +42,7 @@ _MAY_DIFFER = {
     "on_divergence",
     "disk_tries",
     "disk_wait",
-}
+)
 """`threads` is compared with the machine."""
 
 
@@ -117,5 +117,5 @@ def _check_same(saved: Config, wanted: Config, path: Path) -> None:
     if changed := changed_settings(saved, wanted):
         raise RunDirectoryError(
             f"{path} holds a run with other settings ({', '.join(changed)}). Use those, or another "
-            "--run-dir."
+            f"--run-dir; what may change on the way is {', '.join(_MAY_DIFFER)}."
         )
