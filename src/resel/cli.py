@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import shlex
+import shutil
 import signal
 import sys
 import threading
@@ -58,6 +59,7 @@ from resel.training.video import check_film_path, film
 
 _out = Console(highlight=False)
 _err = Console(stderr=True, highlight=False)
+_UNBROKEN = 10_000
 _INTERRUPTED: dict[int, int] = {signal.SIGINT: 130, signal.SIGTERM: 143}
 _SIZE_TEXT = "; ".join(
     f"{name}: " + ", ".join(f"{key} {value}" for key, value in numbers.items())
@@ -94,11 +96,7 @@ class TrainArguments:
 
 @dataclass(frozen=True)
 class ResumeArguments:
-    """Go on with a run, with its own settings, which `resel resume RUN --help` shows.
-
-    What may change: steps, how often to evaluate, log and save, threads, the patience with disks
-    and environments, and what is done about divergence. Other changes are refused.
-    """
+    """Go on with a run. Its settings are the defaults; some may change on the way."""
 
     run: _RunPath
     """A run directory."""
@@ -460,6 +458,9 @@ _VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the command; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for console in (_out, _err):  # what is piped is for programs to read, and for `grep`
+        if not console.is_terminal:
+            console.width = shutil.get_terminal_size((_UNBROKEN, 24)).columns
     try:
         with _plain_warnings():
             code = _run_verb(arguments)
@@ -562,11 +563,12 @@ def _introduce(run: Run, threads: int) -> None:
 
 
 def _summary(result: dict[str, Any]) -> str:
-    figure = result["eval_return_mean"]
+    figure, count = result["eval_return_mean"], result.get("final_evaluations")
     shown = "no evaluation" if figure is None else f"evaluation return {figure:.2f}"
+    over = f" (mean of the last {count} evaluations)" if count and count > 1 else ""
     return (
         f"{result['status'].capitalize()}: {result['steps']:,} steps, {result['updates']:,} "
-        f"updates, {result['wall_seconds']:.0f} s, {shown} (mean of the last five)"
+        f"updates, {result['wall_seconds']:.0f} s, {shown}{over}"
     )
 
 

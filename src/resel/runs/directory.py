@@ -84,8 +84,8 @@ class RunDirectory:
         where = Path(path).absolute()
         if not (where / "config.json").is_file():
             raise RunDirectoryError(
-                f"There is no run in {where} (no config.json there). Check the path, or start a "
-                "new run without --resume."
+                f"There is no run in {where} (no config.json there). Check the path: a run is the "
+                "folder that `resel train` names at its end."
             )
         if read_only:
             return cls(where, None)

@@ -308,15 +308,16 @@ class Run:
         self._memory.remove_unneeded(self.directory.checkpoints())
 
     def _result(self, status: Status) -> dict[str, Any]:
-        mean, deviation = self.trainer.final_figure()
+        final = self.trainer.final_figure()
         return {
             "task": self.config.task,
             "encoder": self.config.network.encoder,
             "steps": self.trainer.step,
             "seed": self.config.training.seed,
             "status": status,
-            "eval_return_mean": mean,
-            "eval_return_std": deviation,
+            "eval_return_mean": final.mean,
+            "eval_return_std": final.deviation,
+            "final_evaluations": final.evaluations,
             "success_rate": self.trainer.success_rate,
             "updates": self.trainer.learner.updates,
             "env_restarts": self.trainer.restarts.used,
