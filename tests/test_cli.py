@@ -145,6 +145,7 @@ def test_what_training_says(tiny_flags: list[str], capsys: Any, tmp_path: Path) 
     assert "toy/Box-v0 with mamba, seed 1, 15 steps" in said.out
     assert re.search(r"policy +context_encoder +[\d,]+ +0\.002\b", said.out)
     assert "Completed: 15 steps, 0 updates" in said.out and "step 15/15" in said.err
+    assert "(mean of" not in said.out  # there was one evaluation, at the end
     (run,) = (tmp_path / "runs").iterdir()
     assert run.name.startswith("toy-Box-v0-mamba-seed1-")
     assert str(run.relative_to(tmp_path)) in said.out
@@ -152,6 +153,19 @@ def test_what_training_says(tiny_flags: list[str], capsys: Any, tmp_path: Path) 
     assert config.algorithm.lr_context_encoder == 2e-3 and not config.network.feed_forward
     assert config.training.steps == 15
     assert max(map(len, said.out.splitlines())) <= 80
+
+
+def test_piped_lines_are_not_broken(finished: Path) -> None:
+    environment = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
+    told = subprocess.run(
+        [COMMAND, "resume", str(finished)], capture_output=True, text=True, env=environment
+    )
+    (line,) = told.stdout.splitlines()
+    # Evaluated at 0, 20, 40 and 60, of which the first does not count.
+    assert line.endswith("(mean of the last 3 evaluations)") and len(line) > 80
+    listed = subprocess.run([COMMAND, "tasks"], capture_output=True, text=True, env=environment)
+    assert sum("TMaze-v0" in row for row in listed.stdout.splitlines()) == 1
+    assert max(map(len, listed.stdout.splitlines())) > 80
 
 
 def test_settings_come_from_the_task_then_the_size_then_flags(
@@ -254,10 +268,11 @@ def test_values_that_cannot_work(flags: list[str], told: str, capsys: Any, tmp_p
         (["train", "TMaze-v0", "--device", "tpu"], "'auto', 'cpu', 'cuda'"),
         (["eval", "nowhere"], "no saved agent at nowhere"),
         (["watch", "nowhere", "--out", "a.gif"], "no saved agent at nowhere"),
-        (["plot", "nowhere"], "There is no run in"),
+        (["plot", "nowhere"], "Check the path: a run is the folder that `resel train` names"),
         (["plot"], "at least one run"),
         (["plot", "nowhere", "--out", "a.txt"], ".png, .svg or .pdf"),
         (["tasks", "--show", "TMaze"], "Did you mean TMaze-v0"),
+        (["tasks", "--show", "Zzzzzz"], "`resel tasks` lists ours"),
         (["tran"], "use one of train, resume, eval, watch, plot, report, diagnose, tasks, "),
     ],
 )

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import shlex
+import shutil
 import signal
 import sys
 import threading
@@ -58,6 +59,7 @@ from resel.training.video import check_film_path, film
 
 _out = Console(highlight=False)
 _err = Console(stderr=True, highlight=False)
+_UNBROKEN = 10_000
 _INTERRUPTED: dict[int, int] = {signal.SIGINT: 130, signal.SIGTERM: 143}
 _SIZE_TEXT = "; ".join(
     f"{name}: " + ", ".join(f"{key} {value}" for key, value in numbers.items())
@@ -94,12 +96,13 @@ class TrainArguments:
 
 @dataclass(frozen=True)
 class ResumeArguments:
-    """Go on with a run, with its own settings."""
+    """Go on with a run. Its settings are the defaults; some may change on the way."""
 
     run: _RunPath
     """A run directory."""
-    steps: Count | None = None
-    """Environment steps in all, to make the run longer (or shorter)."""
+    network: NetworkConfig
+    algorithm: AlgorithmConfig
+    training: TrainingConfig
     wandb: bool = False
     """Also log to Weights & Biases (extra `wandb`)."""
     force: bool = False
@@ -226,13 +229,9 @@ def train(argv: Sequence[str]) -> int:
 
 
 def resume(argv: Sequence[str]) -> int:
-    # Not _PLAIN: that would not let --steps be left out.
-    arguments = tyro.cli(
-        ResumeArguments, args=argv, prog="resel resume", config=(tyro.conf.FlagCreatePairsOff,)
-    )
-    config = saved_config(arguments.run)
-    if arguments.steps is not None:
-        config = config.replace(steps=arguments.steps)
+    arguments = _resume_arguments(argv)
+    task = saved_config(arguments.run).task
+    config = Config(task, arguments.network, arguments.algorithm, arguments.training)
     return _train(config, arguments.run, "auto", arguments.wandb, arguments.force)
 
 
@@ -459,6 +458,9 @@ _VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the command; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for console in (_out, _err):  # what is piped is for programs to read, and for `grep`
+        if not console.is_terminal:
+            console.width = shutil.get_terminal_size((_UNBROKEN, 24)).columns
     try:
         with _plain_warnings():
             code = _run_verb(arguments)
@@ -511,6 +513,29 @@ def _train_arguments(argv: Sequence[str]) -> TrainArguments:
     return parse(configure(first.task, preset=first.preset, size=first.size))
 
 
+def _resume_arguments(argv: Sequence[str]) -> ResumeArguments:
+    """Parse twice: once to learn which run, then with its settings as defaults."""
+
+    def parse(config: Config) -> ResumeArguments:
+        default = ResumeArguments(
+            run=tyro.MISSING,
+            network=config.network,
+            algorithm=config.algorithm,
+            training=config.training,
+        )
+        return tyro.cli(
+            tyro.conf.OmitArgPrefixes[ResumeArguments],
+            args=argv,
+            default=default,
+            prog="resel resume",
+        )
+
+    if any(word in ("-h", "--help") for word in argv):
+        runs = [Path(word) for word in argv if Path(word, "config.json").is_file()]
+        return parse(saved_config(runs[0]) if runs else Config())
+    return parse(saved_config(parse(Config()).run))
+
+
 def _introduce(run: Run, threads: int) -> None:
     """What is about to happen, before the first step."""
     settings, learner = run.config.training, run.trainer.learner
@@ -538,11 +563,12 @@ def _introduce(run: Run, threads: int) -> None:
 
 
 def _summary(result: dict[str, Any]) -> str:
-    figure = result["eval_return_mean"]
+    figure, count = result["eval_return_mean"], result.get("final_evaluations")
     shown = "no evaluation" if figure is None else f"evaluation return {figure:.2f}"
+    over = f" (mean of the last {count} evaluations)" if count and count > 1 else ""
     return (
         f"{result['status'].capitalize()}: {result['steps']:,} steps, {result['updates']:,} "
-        f"updates, {result['wall_seconds']:.0f} s, {shown} (mean of the last five)"
+        f"updates, {result['wall_seconds']:.0f} s, {shown}{over}"
     )
 
 
@@ -616,7 +642,7 @@ def _show_diagnosis(found: Diagnosis) -> None:
     names = ("LR_CE", "LR_other", "first step", "converged", "factor", "K_h", "K_y", "misfit")
     table = Table(*names, box=None)
     for variation in measured.variations:
-        factor, effective = variation.factor, variation.effective
+        factor, effective = measured.factor(variation), variation.effective
         table.add_row(
             *(f"{rate:.3g}" for rate in variation.rates),
             f"{variation.first:.4g}",

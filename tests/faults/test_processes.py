@@ -136,6 +136,31 @@ def test_resume_goes_on_with_the_runs_own_settings(
     assert all(torch.equal(one[k], other[k]) for k in one)
 
 
+def test_settings_that_may_change_and_others(flags: list[str], tmp_path: Path, capsys: Any) -> None:
+    assert main([*flags, "run", "--steps", "40", "--gamma", "0.9"]) == 0
+    patient = ["--env-timeout", "7", "--env-restarts", "3", "--disk-tries", "2", "--disk-wait", "1"]
+    assert main(["resume", "run", "--steps", "60", "--checkpoint-every", "50", *patient]) == 0
+    config = json.loads((tmp_path / "run/config.json").read_text())
+    assert config["algorithm"]["gamma"] == 0.9
+    expected = {"env_timeout": 7.0, "env_restarts": 3, "disk_tries": 2, "disk_wait": 1.0}
+    expected |= {"steps": 60, "checkpoint_every": 50, "eval_every": 1000}
+    assert {name: config["training"][name] for name in expected} == expected
+    assert (tmp_path / "run/checkpoints/step-000000050").is_dir()
+
+    capsys.readouterr()
+    assert main(["resume", "run", "--gamma", "0.8", "--seed", "5", "--env-timeout", "9"]) == 2
+    told = capsys.readouterr().err
+    assert "gamma: 0.9 there, 0.8 asked" in told and "seed: 1 there, 5 asked" in told
+    assert "env_timeout:" not in told
+    assert "may change on the way is steps, eval_every" in told
+    assert json.loads((tmp_path / "run/config.json").read_text()) == config
+
+    with pytest.raises(SystemExit) as left:
+        main(["resume", "run", "--help"])
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert left.value.code == 0 and "(default: 0.9)" in shown and "(default: 7.0)" in shown
+
+
 def test_a_finished_run_says_so(flags: list[str], tmp_path: Path, capsys: Any) -> None:
     command = [*flags, "run", "--steps", "35"]
     assert main(command) == 0
@@ -148,6 +173,45 @@ def test_a_finished_run_says_so(flags: list[str], tmp_path: Path, capsys: Any) -
         assert told.out.startswith("run is finished. Completed: 35 steps") and told.err == ""
         assert told.out.count("\n") == 1
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "run").rglob("*")} == before
+
+
+def _damage(folder: Path) -> None:
+    """One bit of a saved bundle's weights."""
+    file = folder / "weights.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.filterwarnings("default")
+def test_damage_to_a_finished_run_is_told(flags: list[str], tmp_path: Path, capsys: Any) -> None:
+    run = tmp_path / "run"
+    assert main([*flags, "run", "--steps", "40", "--checkpoint-every", "30"]) == 0
+    weights = read_bundle(run / "agents/last", "agent").tensors["weights"]
+
+    def resume() -> Any:
+        capsys.readouterr()
+        assert main(["resume", "run"]) == 0
+        again = read_bundle(run / "agents/last", "agent").tensors["weights"]
+        assert all(torch.equal(again[name], weights[name]) for name in weights)
+        assert result(run)["status"] == "completed" and result(run)["steps"] == 40
+        return capsys.readouterr()
+
+    _damage(run / "agents/best")
+    _damage(run / "checkpoints/step-000000040")
+    told = resume()  # finished all the same: nothing is written
+    assert told.out.startswith("run is finished") and told.err.count("Warning: ") == 2
+    assert "last agent of the run is good" in told.err and "from an earlier checkpoint" in told.err
+
+    _damage(run / "agents/last")
+    told = resume()  # both are lost, so the last ten steps are taken once more
+    assert "makes it anew from its checkpoints" in told.err
+    assert "Going on from step 30." in told.out
+
+    (run / "agents/last/manifest.json").write_text("{")
+    told = resume()
+    assert "makes it anew" in told.err and "Going on from step 40." in told.out
+    assert (run / "agents/unreadable-last").is_dir()
 
 
 def test_resume_without_a_run(capsys: Any) -> None:

@@ -56,7 +56,7 @@ def write_run(
             for event in events:
                 log.write("event", 1000, event)
         if status is not None:
-            last = list(returns)[-5:]
+            last = list(returns)[1:][-5:]  # the first is at step 0
             run.write_result(
                 {
                     "status": status,

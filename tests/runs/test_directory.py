@@ -139,10 +139,10 @@ def test_what_is_no_checkpoint_makes_way_for_one(tmp_path: Path) -> None:
             path.mkdir(parents=True)
             (path / "loop.json").write_text(content)
             assert run.checkpoints() == [path]  # it counts: nobody passes over it in silence
-            run.make_way(7)
+            run.make_way(path)
             fill(run, 7)
-        run.make_way(7)  # what is there now is one
-        run.make_way(8)
+        run.make_way(path)  # what is there now is one
+        run.make_way(run.checkpoint_path(8))
         assert run.checkpoints() == [path]
         kept = sorted(run.path.glob("checkpoints/unreadable-*/loop.json"))
         assert [file.read_text() for file in kept] == ["half", "other half"]

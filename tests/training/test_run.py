@@ -79,8 +79,9 @@ def test_a_finished_run(config: Config, tmp_path: Path) -> None:
     evaluations = [ln for ln in lines(tmp_path / "run") if ln["kind"] == "eval"]
     # The last one is extra: 70 is no multiple of 20, and a run ends with a measurement.
     assert [ln["step"] for ln in evaluations] == [0, 20, 40, 60, 70]
-    mean = sum(ln["return_mean"] for ln in evaluations) / 5
+    mean = sum(ln["return_mean"] for ln in evaluations[1:]) / 4
     assert returned["eval_return_mean"] == pytest.approx(mean)
+    assert returned["final_evaluations"] == 4
     assert [p.name for p in sorted((tmp_path / "run/checkpoints").iterdir())] == [
         "step-000000060",
         "step-000000070",

@@ -140,11 +140,13 @@ def test_the_seed_decides_everything(
 
 def test_the_final_figure_is_the_mean_of_the_last_five(make_trainer: Make) -> None:
     trainer = make_trainer()
-    assert trainer.final_figure() == (None, None)
-    trainer.evaluations = [(0, 100.0, 50.0), (1, 4.0, 2.0)]
-    assert trainer.final_figure() == (52.0, 26.0)
+    assert trainer.final_figure() == (None, None, 0)
+    trainer.evaluations = [(0, 100.0, 50.0)]  # of a policy that has learned nothing
+    assert trainer.final_figure() == (None, None, 0)
+    trainer.evaluations += [(1, 4.0, 2.0)]
+    assert trainer.final_figure() == (4.0, 2.0, 1)
     trainer.evaluations += [(i, float(i), 1.0) for i in range(2, 7)]
-    assert trainer.final_figure() == (4.0, 1.0)
+    assert trainer.final_figure() == (4.0, 1.0, 5)
 
 
 def test_a_callback_stops_by_returning_false(make_trainer: Make) -> None:

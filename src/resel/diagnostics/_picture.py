@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,11 @@ from resel.diagnostics.amplification import Amplification, Variation
 _ZOOM = 75
 
 
-def draw(amplification: Amplification, path: Path) -> None:
-    """Three panels (two where episodes are short): zoom, all steps, running mean and bound."""
+def draw(amplification: Amplification, path: Path, doubt: str | None = None) -> None:
+    """Three panels (two where episodes are short): zoom, all steps, running mean and bound.
+
+    A doubt about the numbers, theirs or the given one, is written above them.
+    """
     from matplotlib.figure import Figure  # slow to import, and only pictures need it
 
     steps = len(amplification.variations[0].mean)
@@ -39,12 +43,16 @@ def draw(amplification: Amplification, path: Path) -> None:
     figure.legend(
         handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9
     )
-    figure.suptitle(
-        f"One policy update of {amplification.task}, {amplification.encoder}, step "
-        f"{amplification.step:,}: mean over {len(amplification.lengths)} episodes ± standard error",
-        fontsize=11,
-    )
+    figure.suptitle(_caption(amplification, doubt, width=58 * len(panels)), fontsize=11)
     figure.savefig(path, dpi=130)
+
+
+def _caption(amplification: Amplification, doubt: str | None, width: int) -> str:
+    caption = (
+        f"One policy update of {amplification.task}, {amplification.encoder}, step "
+        f"{amplification.step:,}: mean over {len(amplification.lengths)} episodes ± standard error"
+    )
+    return "\n".join([caption, *textwrap.wrap(doubt or amplification.doubt or "", width)])
 
 
 def _curve(axes: Any, variation: Variation, span: int, colour: str) -> None:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from resel.config import Config
 from resel.diagnostics._episodes import lay_out, record_episodes
 from resel.diagnostics.geometric import Effective, fit
+from resel.diagnostics.saturation import NOISE, Saturation, saturation_of
 from resel.errors import BadInputError, ConfigError, RunDirectoryError
 from resel.networks import Categorical
 from resel.randomness import numpy_stream
@@ -75,17 +76,18 @@ class Variation:
     """Mean over the last quarter of the steps."""
 
     @property
+    def is_noise(self) -> bool:
+        """Whether what was measured in the end is rounding."""
+        return self.converged <= NOISE
+
+    @property
     def factor(self) -> float | None:
-        """Converged variation in units of the first one; None if that is zero."""
-        return self.converged / self.first if self.first > 0 else None
+        """Converged variation in units of the first one; None if either is rounding."""
+        return None if self.is_noise or self.first <= NOISE else self.converged / self.first
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            **dataclasses.asdict(self),
-            "rates": self.rates._asdict(),
-            "factor": self.factor,
-        }
+        """Plain data, but for the factor, which is for `Amplification.factor` to judge."""
+        return {**dataclasses.asdict(self), "rates": self.rates._asdict()}
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,21 @@ class Amplification:
     lengths: tuple[int, ...]
     """Of the recorded episodes."""
     returns: tuple[float, ...]
+    saturation: Saturation
+    """Of the policy before the updates."""
     variations: tuple[Variation, ...]
+
+    @property
+    def doubt(self) -> str | None:
+        """In words, why nothing follows from the numbers; None if something does."""
+        if saturated := self.saturation.doubt():
+            return saturated
+        moved = [v for v in self.variations if any(v.rates)]
+        return noise_in_words(moved) if moved and all(v.is_noise for v in moved) else None
+
+    def factor(self, variation: Variation) -> float | None:
+        """Its factor; None where saturation or rounding leaves it without meaning."""
+        return None if self.doubt or self.saturation.at_first else variation.factor
 
     def of(self, rates: Rates) -> Variation:
         """The variation that these rates led to."""
@@ -111,8 +127,8 @@ class Amplification:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        found = dataclasses.asdict(self)
-        return found | {"variations": [variation.to_json() for variation in self.variations]}
+        variations = [v.to_json() | {"factor": self.factor(v)} for v in self.variations]
+        return dataclasses.asdict(self) | {"doubt": self.doubt, "variations": variations}
 
 
 def measure_amplification(
@@ -155,6 +171,10 @@ class Probe:
             self._tapes = [tape.to(learner.device) for tape in lay_out(self._trajectories)]
             _check_lengths([len(t) for t in self._trajectories], self.config.task)
             self._before = self._actions()
+            steps = _common_length([len(t) for t in self._trajectories])
+            self.saturation = saturation_of(
+                self._before, learner.dims.discrete, steps, _converged_steps(steps)
+            )
             self._known: dict[Rates, Variation] = {}
         except BaseException:
             self.close()
@@ -185,6 +205,7 @@ class Probe:
             seed=self._seed,
             lengths=tuple(len(t) for t in self._trajectories),
             returns=tuple(float(t.rewards.sum(dtype=np.float64)) for t in self._trajectories),
+            saturation=self.saturation,
             variations=tuple(self.vary(pair) for pair in pairs),
         )
 
@@ -228,7 +249,6 @@ def compare(before: Actions, after: Actions, rates: Rates) -> Variation:
     at_step = [np.array([d[t] for d in distances if len(d) > t]) for t in range(steps)]
     mean = np.array([d.mean() for d in at_step])
     effective = fit(mean)
-    last = max(1, round(_CONVERGED_SHARE * steps))
     return Variation(
         rates=rates,
         mean=_floats(mean),
@@ -238,12 +258,27 @@ def compare(before: Actions, after: Actions, rates: Rates) -> Variation:
         bound=_floats(effective.mean_variation(steps)),
         effective=effective,
         first=float(mean[0]),
-        converged=float(mean[-last:].mean()),
+        converged=float(mean[-_converged_steps(steps) :].mean()),
+    )
+
+
+def noise_in_words(variations: Sequence[Variation]) -> str:
+    """That these variations are rounding, from which nothing can be learned."""
+    largest = max(variations, key=lambda v: v.converged)
+    return (
+        f"An update at LR_CE = {largest.rates.context_encoder:g} and LR_other = "
+        f"{largest.rates.other:g} moves the policy's output by {largest.converged:.2g} in the end, "
+        f"which is no more than rounding (up to {NOISE:g}): the rate is too small, or the policy "
+        "is stuck at its bounds. No factor and no LR_CE follow from this measurement."
     )
 
 
 def _floats(values: Any) -> tuple[float, ...]:
     return tuple(float(value) for value in values)
+
+
+def _converged_steps(steps: int) -> int:
+    return max(1, round(_CONVERGED_SHARE * steps))
 
 
 def _common_length(lengths: Sequence[int]) -> int:

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from resel.diagnostics._picture import draw
-from resel.diagnostics.amplification import Amplification, Probe, Rates, Variation
+from resel.diagnostics.amplification import (
+    Amplification,
+    Probe,
+    Rates,
+    Variation,
+    noise_in_words,
+)
 from resel.errors import RunDirectoryError
 
 _TOLERANCE = 0.02
@@ -29,7 +35,8 @@ class Diagnosis:
     lr_other: float
     balanced_lr: float | None
     """LR_CE at which a step of the context encoder moves the policy, in the end, as much as a step
-    of the other layers with the run's LR_other; None if no rate within a factor of 1000 does."""
+    of the other layers with the run's LR_other; None if no rate within a factor of 1000 does, or if
+    the measurement is in doubt."""
 
     @property
     def same_rate(self) -> Variation:
@@ -46,16 +53,33 @@ class Diagnosis:
         """The context encoder alone, at its own rate."""
         return self.amplification.of(Rates(self.lr_context_encoder, 0.0))
 
+    @property
+    def doubt(self) -> str | None:
+        """In words, why no advice follows from the numbers; None if it does."""
+        noise = [v for v in (self.same_rate, self.others) if v.is_noise]
+        return self.amplification.doubt or (noise_in_words(noise) if noise else None)
+
     def words(self) -> list[str]:
         """The findings, a paragraph each."""
+        return [self._findings(), self.doubt or self._advice()]
+
+    def _findings(self) -> str:
         same, others = self.same_rate, self.others
-        return [
+        factors = self.amplification.factor(same), self.amplification.factor(others)
+        return (
             f"At LR_CE = LR_other = {self.lr_other:g}, one update of the context encoder moves the "
             f"actions by {same.first:.3g} at the first step and by {same.converged:.3g} in the end"
-            f"{_times(same)}; one of the other layers by {others.first:.3g} and "
-            f"{others.converged:.3g}{_times(others)}.{_growth(same, others)}",
-            self._advice(),
-        ]
+            f"{_times(factors[0])}; one of the other layers by {others.first:.3g} and "
+            f"{others.converged:.3g}{_times(factors[1])}.{self._growth(*factors)}"
+        )
+
+    def _growth(self, memory: float | None, others: float | None) -> str:
+        """The growth that is the memory's own: actions may be easier to move later in any case."""
+        if memory is not None and others is not None:
+            return f" The context encoder's grows {memory / others:.1f} times more."
+        if self.doubt is None and self.amplification.saturation.at_first:
+            return " The first actions of the policy are saturated, so no factors are given."
+        return ""
 
     def _advice(self) -> str:
         own, balanced = self.lr_context_encoder, self.balanced_lr
@@ -90,9 +114,10 @@ class Diagnosis:
             "balanced_lr": self.balanced_lr,
             "first": self.same_rate.first,
             "converged": self.same_rate.converged,
-            "factor": self.same_rate.factor,
+            "factor": self.amplification.factor(self.same_rate),
             "K_h": self.same_rate.effective.K_h,
             "K_y": self.same_rate.effective.K_y,
+            "doubt": self.doubt,
             "words": self.words(),
             "amplification": self.amplification.to_json(),
         }
@@ -103,7 +128,7 @@ class Diagnosis:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             document.write_text(json.dumps(self.to_json()) + "\n")
-            draw(self.amplification, picture)
+            draw(self.amplification, picture, self.doubt)
         except OSError as error:
             raise RunDirectoryError(
                 f"The diagnosis cannot be written to {folder} ({error.strerror}): choose another "
@@ -123,7 +148,7 @@ def diagnose(run_dir: str | os.PathLike[str], episodes: int = 20, seed: int = 1)
             return probe.vary(Rates(rate, 0.0)).converged
 
         balanced = None
-        if others.converged > 0 and same.converged > 0:
+        if not (probe.saturation.doubt() or same.is_noise or others.is_noise):
             # Nearly linear in the rate, so this is about the answer already.
             start = lr_other * others.converged / same.converged
             balanced = crossing(converged, others.converged, start)
@@ -159,15 +184,8 @@ def crossing(variation: Callable[[float], float], target: float, start: float) -
     return math.sqrt(low * high)
 
 
-def _times(variation: Variation) -> str:
-    return "" if variation.factor is None else f" ({variation.factor:.1f} times as much)"
-
-
-def _growth(memory: Variation, others: Variation) -> str:
-    """The growth that is the memory's own: actions may be easier to move later in any case."""
-    if not memory.factor or not others.factor:
-        return ""
-    return f" The context encoder's grows {memory.factor / others.factor:.1f} times more."
+def _times(factor: float | None) -> str:
+    return "" if factor is None else f" ({factor:.1f} times as much)"
 
 
 def _share(rate: float, other: float, name: str = "LR_other") -> str:

@@ -36,7 +36,7 @@ class Band:
     """How many runs have got that far."""
 
 
-def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+def mean_and_error(values: Sequence[float] | Floats) -> tuple[float, float]:
     """Mean and standard error over seeds, as in the paper; the error of one value is NaN."""
     numbers = np.asarray(values, np.float64)
     if numbers.size == 0:
@@ -46,7 +46,7 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     return float(numbers.mean()), float(numbers.std(ddof=1) / np.sqrt(numbers.size))
 
 
-def interquartile_mean(scores: Floats) -> float:
+def interquartile_mean(scores: Sequence[float] | Floats) -> float:
     """Mean of the middle half of all scores; a quarter, rounded down, is cut from each end."""
     ordered = np.sort(np.asarray(scores, np.float64), axis=None)
     cut = int(_TRIMMED * ordered.size)
@@ -90,15 +90,24 @@ def common_grid(curves: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Fl
     return np.unique(np.concatenate([np.asarray(steps, np.float64) for steps, _ in curves]))
 
 
-def band(curves: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Band:
-    """Mean and standard error of curves along their steps, over the runs that got that far."""
+def read_off(
+    curves: Sequence[tuple[Sequence[float], Sequence[float]]],
+) -> tuple[Floats, list[Floats]]:
+    """Every step at which one of the curves has a point, and there the values of all that reach it.
+
+    Between two points of a curve the straight line counts, before its first and after its last
+    nothing does.
+    """
     curves = [curve for curve in curves if len(curve[0])]
     if not curves:
-        empty = np.empty(0)
-        return Band(empty, empty, empty, np.empty(0, np.int64))
+        return np.empty(0), []
     grid = common_grid(curves)
-    rows = align(curves, grid)
-    runs = np.sum(~np.isnan(rows), axis=0)
-    columns = [column[~np.isnan(column)] for column in rows.T]
-    figures = np.array([mean_and_error(column) for column in columns])  # (grid, 2)
+    return grid, [column[~np.isnan(column)] for column in align(curves, grid).T]
+
+
+def band(curves: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Band:
+    """Mean and standard error of curves along their steps, over the runs that got that far."""
+    grid, columns = read_off(curves)
+    figures = np.array([mean_and_error(column) for column in columns]).reshape(-1, 2)
+    runs = np.array([column.size for column in columns], np.int64)
     return Band(grid, figures[:, 0], figures[:, 1], runs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from resel.experiments.statistics import mean_and_error
 from resel.reports.elements import Cell, Html, duration, fold, paragraph, table, tiles, with_error
 from resel.reports.facts import (
     all_settings,
@@ -22,7 +23,6 @@ from resel.reports.seeds import (
     Group,
     Study,
     interquartile_band,
-    mean_and_error,
     mean_band,
     over_runs,
     studies,

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 
+from resel.experiments.paper_numbers import same_task
+
 _TABLES = ("tables.csv", "released_results.csv")
 
 
@@ -43,7 +45,7 @@ def read_paper(folder: Traversable | None = None) -> list[PaperNumber]:
 
 def numbers_for(task: str, numbers: list[PaperNumber]) -> list[PaperNumber]:
     """Those of one task, the longest training first and then the best method."""
-    found = [n for n in numbers if _without_version(n.task) == _without_version(task)]
+    found = [n for n in numbers if same_task(task, n.task)]
     return sorted(found, key=lambda n: (-(n.steps or 0), -n.mean))
 
 
@@ -51,8 +53,3 @@ def _number(row: dict[str, str]) -> PaperNumber:
     error = float(row["stderr"]) if row["stderr"] else None
     steps = int(float(row["step"])) if row["step"] else None
     return PaperNumber(row["env"], row["method"], steps, float(row["mean"]), error, row["table"])
-
-
-def _without_version(task: str) -> str:
-    """The paper's gravity tasks are its v2, ours v0."""
-    return re.sub(r"-v\d+$", "", task)

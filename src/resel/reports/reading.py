@@ -14,12 +14,10 @@ import numpy as np
 
 from resel.config import Config
 from resel.errors import DamagedFileError, ReselError, RunDirectoryError
-from resel.runs import RunDirectory, read_metrics
+from resel.runs import RunDirectory, final_evaluations, read_metrics
 
 Points = tuple[list[int], list[float]]
 """Steps and values; a value may be NaN or infinite."""
-
-_FINAL_EVALUATIONS = 5  # as in the final figure of result.json
 
 
 @dataclass(frozen=True)
@@ -70,8 +68,8 @@ class RunRecord:
         if "eval_return_mean" in self.result:
             figure = self.result["eval_return_mean"]
             return float(figure) if is_number(figure) else None
-        returns = self.points("eval", "return_mean")[1][-_FINAL_EVALUATIONS:]
-        return float(np.mean(returns)) if returns else None
+        last = final_evaluations(zip(*self.points("eval", "return_mean"), strict=True))
+        return float(np.mean([value for _, value in last])) if last else None
 
     @property
     def success_rate(self) -> float | None:

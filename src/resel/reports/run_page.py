@@ -68,7 +68,7 @@ def _tiles(run: RunRecord) -> Html:
     best = max(finite, default=None)
     facts: list[tuple[str, Cell]] = [
         ("status", run.status),
-        ("final return, mean of the last five evaluations", run.final_return),
+        ("final return, mean of the last evaluations (at most five)", run.final_return),
     ]
     if best is not None:
         facts.append((f"best evaluation, at step {best[1]:,}", best[0]))

@@ -9,6 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from resel.experiments.statistics import (
+    Floats,
+    interquartile_mean,
+    mean_and_error,
+    read_off,
+)
 from resel.reports.reading import Collection, Points, RunRecord
 
 _LONGEST_LABEL = 48
@@ -48,7 +54,7 @@ class Band:
     counts: list[int]
 
 
-Summary = Callable[[Sequence[float]], tuple[float, float, float]]
+Summary = Callable[[Floats], tuple[float, float, float]]
 """The middle, the lower and the upper edge of some values, at least one."""
 
 
@@ -97,18 +103,14 @@ def _unique(runs: list[RunRecord]) -> list[RunRecord]:
 
 
 def over_runs(curves: Sequence[Points], summary: Summary) -> Band:
-    """The summary at every step at which any run has a value.
+    """The summary at every step at which any run has a value; see `read_off`.
 
-    Between two values of a run the straight line counts, before its first and after its last
-    nothing does. Values that are not finite are left out.
+    Values that are not finite are left out.
     """
-    finite = [points for points in map(_finite, curves) if points[0]]
-    grid = sorted({step for steps, _ in finite for step in steps})
-    rows = [np.interp(grid, steps, v, left=np.nan, right=np.nan) for steps, v in finite]
-    columns = [[float(v) for v in column if not np.isnan(v)] for column in zip(*rows, strict=True)]
+    steps, columns = read_off([_finite(curve) for curve in curves])
     found = [summary(column) for column in columns]
     return Band(
-        [float(step) for step in grid],
+        [float(step) for step in steps],
         [middle for middle, _, _ in found],
         [low for _, low, _ in found],
         [high for _, _, high in found],
@@ -116,26 +118,16 @@ def over_runs(curves: Sequence[Points], summary: Summary) -> Band:
     )
 
 
-def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and standard error of the mean; NaN for what the number of values does not allow."""
-    if not values:
-        return math.nan, math.nan
-    error = math.nan if len(values) < 2 else float(np.std(values, ddof=1)) / math.sqrt(len(values))
-    return float(np.mean(values)), error
-
-
-def mean_band(values: Sequence[float]) -> tuple[float, float, float]:
+def mean_band(values: Floats) -> tuple[float, float, float]:
     """The mean, one standard error to either side."""
     mean, error = mean_and_error(values)
     return mean, mean - error, mean + error
 
 
-def interquartile_band(values: Sequence[float]) -> tuple[float, float, float]:
-    """The mean of the middle half, between the quartiles; a quarter is cut from each end."""
-    cut = len(values) // 4
-    middle = float(np.mean(sorted(values)[cut : len(values) - cut]))
+def interquartile_band(values: Floats) -> tuple[float, float, float]:
+    """The interquartile mean, between the quartiles."""
     low, high = np.quantile(values, [0.25, 0.75]) if len(values) > 1 else (math.nan, math.nan)
-    return middle, float(low), float(high)
+    return interquartile_mean(values), float(low), float(high)
 
 
 def _finite(curve: Points) -> Points:

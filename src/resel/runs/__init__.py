@@ -3,6 +3,7 @@
 from resel.runs._tensors import check_tensors
 from resel.runs.bundle import Bundle, find_bundle, read_bundle, read_document, write_bundle
 from resel.runs.directory import RunDirectory, default_run_path, is_in_use
+from resel.runs.final import final_evaluations
 from resel.runs.loggers import MetricsLog, read_metrics
 from resel.runs.machine import describe_machine, differences, numeric_machine
 from resel.runs.memory import available_memory, format_bytes
@@ -27,6 +28,7 @@ __all__ = [
     "default_run_path",
     "describe_machine",
     "differences",
+    "final_evaluations",
     "find_bundle",
     "format_bytes",
     "is_in_use",

@@ -84,8 +84,8 @@ class RunDirectory:
         where = Path(path).absolute()
         if not (where / "config.json").is_file():
             raise RunDirectoryError(
-                f"There is no run in {where} (no config.json there). Check the path, or start a "
-                "new run without --resume."
+                f"There is no run in {where} (no config.json there). Check the path: a run is the "
+                "folder that `resel train` names at its end."
             )
         if read_only:
             return cls(where, None)
@@ -203,9 +203,8 @@ class RunDirectory:
                 if int(path.name.removeprefix("step-")) > step:
                     _set_aside(path)
 
-    def make_way(self, step: int) -> None:
-        """Rename what stands in the place of a new checkpoint and is not a checkpoint of ours."""
-        path = self.checkpoint_path(step)
+    def make_way(self, path: Path) -> None:
+        """Rename what stands in the place of a new checkpoint or agent and is no bundle of ours."""
         if not os.path.lexists(path):
             return
         try:
@@ -216,7 +215,7 @@ class RunDirectory:
 
     def _rearranging(self) -> contextlib.AbstractContextManager[None]:
         return writing(
-            f"The checkpoints of {self.path} could not be put in order", "Check its permissions."
+            f"What is saved in {self.path} could not be put in order", "Check its permissions."
         )
 
     def _has(self, name: str) -> bool:
@@ -265,7 +264,7 @@ def is_in_use(path: str | os.PathLike[str]) -> bool:
 
 
 def _set_aside(path: Path) -> None:
-    """Give an unreadable checkpoint a name under which nobody looks for it."""
+    """Give an unreadable bundle a name under which nobody looks for it."""
     place = find_bundle(path) or path
     number, target = 1, path.with_name(f"unreadable-{path.name}")
     while os.path.lexists(target):

@@ -140,7 +140,7 @@ def _unknown(task: str, name: str) -> UnknownTaskError:
     known = {known.removeprefix("resel/").lower(): known for known in gymnasium.registry}
     near = difflib.get_close_matches(name.removeprefix("resel/").lower(), known, n=5, cutoff=0.6)
     names = ", ".join(known[key].removeprefix("resel/") for key in near)
-    hint = f"Did you mean {names}?" if near else "resel.tasks.all_tasks() lists ours."
+    hint = f"Did you mean {names}?" if near else "`resel tasks` lists ours."
     return UnknownTaskError(
         f"There is no task or Gymnasium environment {task!r}. {hint} "
         "For one that another package registers, write it as module:Id-v0."

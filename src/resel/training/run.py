@@ -285,11 +285,15 @@ class Run:
     def _save(self) -> None:
         """Checkpoint and last agent; the previous checkpoint is kept as well."""
         self._patience(self._write_checkpoint)
+        self._patience(self._write_last_agent)
+
+    def _write_last_agent(self) -> None:
         last = self.directory.last_agent_path
-        self._patience(lambda: save_agent(last, self.trainer.learner, self._stage))
+        self.directory.make_way(last)
+        save_agent(last, self.trainer.learner, self._stage)
 
     def _write_checkpoint(self) -> None:
-        step = self.trainer.step
+        path = self.directory.checkpoint_path(self.trainer.step)
         tensors, documents = self.trainer.checkpoint()
         documents["segments"] = self._memory.save(self.trainer.buffer)
         documents["spaces"] = spaces_of(self._stage)
@@ -298,21 +302,22 @@ class Run:
             "machine": self._machine,
             "inexact": self.inexact,
         }
-        self.directory.make_way(step)
-        write_bundle(self.directory.checkpoint_path(step), "checkpoint", tensors, documents)
+        self.directory.make_way(path)
+        write_bundle(path, "checkpoint", tensors, documents)
         self.directory.prune_checkpoints(keep=2)
         self._memory.remove_unneeded(self.directory.checkpoints())
 
     def _result(self, status: Status) -> dict[str, Any]:
-        mean, deviation = self.trainer.final_figure()
+        final = self.trainer.final_figure()
         return {
             "task": self.config.task,
             "encoder": self.config.network.encoder,
             "steps": self.trainer.step,
             "seed": self.config.training.seed,
             "status": status,
-            "eval_return_mean": mean,
-            "eval_return_std": deviation,
+            "eval_return_mean": final.mean,
+            "eval_return_std": final.deviation,
+            "final_evaluations": final.evaluations,
             "success_rate": self.trainer.success_rate,
             "updates": self.trainer.learner.updates,
             "env_restarts": self.trainer.restarts.used,

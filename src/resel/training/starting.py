@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any, Literal
 
 from resel.config import Config, TrainingConfig
-from resel.errors import ConfigError, RunDirectoryError
+from resel.errors import ConfigError, ReselError, RunDirectoryError
 from resel.replay import ReplayBuffer
-from resel.runs import RunDirectory, available_memory, format_bytes
+from resel.runs import RunDirectory, available_memory, format_bytes, read_bundle
 from resel.training.environment import AnyStage
+from resel.training.saving import read_agent
 
 Resume = Literal["never", "auto"]
 
@@ -27,7 +29,7 @@ def existing_directory(config: Config, path: Path) -> RunDirectory | None:
     return directory
 
 
-_MAY_DIFFER = {
+_MAY_DIFFER = (
     "steps",
     "eval_every",
     "eval_episodes",
@@ -40,7 +42,7 @@ _MAY_DIFFER = {
     "on_divergence",
     "disk_tries",
     "disk_wait",
-}
+)
 """`threads` is compared with the machine."""
 
 
@@ -50,14 +52,40 @@ def saved_config(path: Path) -> Config:
 
 
 def finished_result(config: Config, path: Path) -> dict[str, Any] | None:
-    """The result of the run in `path` if it needs no more steps for these settings."""
+    """The result of the run in `path` if it needs no more steps for these settings.
+
+    A run whose last agent cannot be read is not finished: that agent is in its checkpoints.
+    """
     if not (path / "config.json").exists():
         return None
     directory = RunDirectory.open(path, read_only=True)
     _check_same(Config.from_json(directory.read_config()), config, path)
     result = directory.read_result() or {}
     done = result.get("status") == "completed" and result.get("steps", 0) >= config.training.steps
-    return result if done else None
+    return result if done and _is_whole(directory) else None
+
+
+def _is_whole(directory: RunDirectory) -> bool:
+    """Whether what a finished run is kept for can be read; other damage is only told."""
+    try:
+        read_agent(directory.last_agent_path)
+    except ReselError as error:
+        warnings.warn(f"{error} The run makes it anew from its checkpoints.", stacklevel=3)
+        return False
+    try:
+        read_agent(directory.best_agent_path)
+    except ReselError as error:
+        warnings.warn(f"{error} The last agent of the run is good.", stacklevel=3)
+    for newest in directory.checkpoints()[-1:]:
+        try:
+            read_bundle(newest, "checkpoint")
+        except ReselError as error:
+            warnings.warn(
+                f"{error} The agents of the run are good, but made longer it would go on from an "
+                "earlier checkpoint, if there is one.",
+                stacklevel=3,
+            )
+    return True
 
 
 def check_memory(settings: TrainingConfig, stage: AnyStage) -> int:
@@ -89,5 +117,5 @@ def _check_same(saved: Config, wanted: Config, path: Path) -> None:
     if changed := changed_settings(saved, wanted):
         raise RunDirectoryError(
             f"{path} holds a run with other settings ({', '.join(changed)}). Use those, or another "
-            "--run-dir."
+            f"--run-dir; what may change on the way is {', '.join(_MAY_DIFFER)}."
         )

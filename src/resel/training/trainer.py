@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from resel.errors import ConfigError, EnvironmentFault
 from resel.networks import Dimensions
 from resel.randomness import numpy_state, numpy_stream, restore_numpy
 from resel.replay import PackedBatch, ReplayBuffer, sample_batch
-from resel.runs import Bundle, MetricsLog, check_tensors
+from resel.runs import Bundle, MetricsLog, check_tensors, final_evaluations
 from resel.training.acting import Actor
 from resel.training.collector import Collector
 from resel.training.environment import AnyStage
@@ -28,8 +28,14 @@ from resel.training.progress import Callback, TrainProgress
 from resel.training.replay_log import ReplayLog
 from resel.training.restoring import check_parts, damaged_if_wrong, flag, maybe, whole
 
-_FINAL_EVALUATIONS = 5
-"""The final figure is the mean over this many last evaluations."""
+
+class FinalFigure(NamedTuple):
+    """What a run has come to."""
+
+    mean: float | None
+    deviation: float | None
+    evaluations: int
+    """How many it is the mean of."""
 
 
 def choose_device(name: str) -> torch.device:
@@ -223,12 +229,13 @@ class Trainer:
         self._write("eval", self.step, values)
         return result
 
-    def final_figure(self) -> tuple[float, float] | tuple[None, None]:
+    def final_figure(self) -> FinalFigure:
         """Mean over the last evaluations, and the mean deviation inside them."""
-        last = self.evaluations[-_FINAL_EVALUATIONS:]
+        last = final_evaluations(self.evaluations)
         if not last:
-            return None, None
-        return float(np.mean([e[1] for e in last])), float(np.mean([e[2] for e in last]))
+            return FinalFigure(None, None, 0)
+        mean, deviation = np.mean([e[1:] for e in last], axis=0)
+        return FinalFigure(float(mean), float(deviation), len(last))
 
     def _crossed(self, before: int, every: int) -> bool:
         return every > 0 and self.step // every > before // every

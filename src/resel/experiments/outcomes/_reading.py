@@ -11,10 +11,7 @@ from resel.errors import ReselError
 from resel.experiments._settings import Measure
 from resel.experiments.engines import Status
 from resel.experiments.plan import Member
-from resel.runs import read_metrics
-
-_LAST = 5
-"""Evaluations in a final figure, as in result.json."""
+from resel.runs import final_evaluations, read_metrics
 
 Points = tuple[list[float], list[float]]
 """Steps and values."""
@@ -43,15 +40,15 @@ class RunData:
         return [step for step, _ in found], [value for _, value in found]
 
     def value_at(self, measure: Measure, step: int | None = None) -> float | None:
-        """Mean of the last five points up to a step; None if the run did not get there."""
+        """The final figure as of a step, as in result.json; None if the run did not get there."""
         steps, values = self.points(measure)
         if step is None:
             if self.status != "completed":
                 return None
         elif not steps or steps[-1] < step:
             return None
-        chosen = [v for s, v in zip(steps, values, strict=True) if step is None or s <= step]
-        chosen = chosen[-_LAST:]
+        points = [p for p in zip(steps, values, strict=True) if step is None or p[0] <= step]
+        chosen = [value for _, value in final_evaluations(points)]
         return sum(chosen) / len(chosen) if chosen else None
 
 
