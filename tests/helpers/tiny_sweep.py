@@ -1,6 +1,6 @@
 """An experiment of seconds, for tests: encoders in the T-maze, and what their runs have to equal.
 
-As a program it is the sweep itself, for tests that kill it, here or on a cluster of Ray:
+As a program it is the sweep itself, for tests that kill it, one run at a time or on a Ray cluster:
 python tiny_sweep.py OUT STEPS SEEDS [RAY_ADDRESS]
 """
 
@@ -74,6 +74,6 @@ def _recorded(run: Path) -> list[dict[str, Any]]:
 
 if __name__ == "__main__":
     folder, steps, seeds, *cluster = sys.argv[1:]
-    way: dict[str, Any] = {"engine": "ray", "ray_address": cluster[0]} if cluster else {}
+    way: dict[str, Any] = {"engine": "ray", "ray_address": cluster[0]} if cluster else {"jobs": 1}
     figure = tiny_experiment(int(steps), int(seeds))
     sys.exit(reproduce(tiny_sweep(Path(folder), figure, **way), Console(width=200)))
