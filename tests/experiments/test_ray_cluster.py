@@ -39,7 +39,7 @@ def environment() -> Iterator[dict[str, str]]:
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
             "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
             "RAY_USAGE_STATS_ENABLED": "0",
-            "RAY_raylet_start_wait_time_s": "300",
+            "RAY_agent_register_timeout_ms": "300000",
             "RAY_worker_niceness": "0",
             "OMP_NUM_THREADS": "1",
         }

@@ -12,8 +12,10 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 OBJECT_STORE = 80_000_000
+ATTEMPTS = 10
 
 
 def parent(process: int) -> int:
@@ -47,19 +49,28 @@ def kill(processes: set[int]) -> None:
             os.kill(process, signal.SIGKILL)
 
 
+def _add_node(cluster: Any) -> set[int]:
+    """Its processes. Ray gives a node half a minute to start, which busy machines may not keep."""
+    for attempt in range(1, ATTEMPTS + 1):
+        before = tree(os.getpid())
+        try:
+            cluster.add_node(num_cpus=1, object_store_memory=OBJECT_STORE, include_dashboard=False)
+        except Exception:
+            kill(tree(os.getpid()) - before)
+            if attempt == ATTEMPTS:
+                raise
+        else:
+            return tree(os.getpid()) - before
+    raise AssertionError
+
+
 def serve() -> None:
     """Start both nodes, tell where they are, and keep them until the input ends."""
     from ray.cluster_utils import Cluster
 
-    own = os.getpid()
-    before = tree(own)
     cluster = Cluster()
     try:
-        settings = {"num_cpus": 1, "object_store_memory": OBJECT_STORE, "include_dashboard": False}
-        cluster.add_node(**settings)
-        head = tree(own) - before
-        cluster.add_node(**settings)
-        node = tree(own) - before - head
+        head, node = _add_node(cluster), _add_node(cluster)
         told = {"address": cluster.address, "head": sorted(head), "node": sorted(node)}
         print(json.dumps(told), flush=True)
         sys.stdin.read()

@@ -121,7 +121,6 @@ def _connect(cpus: int, address: str | None) -> Any:
         # Or anybody who reaches its ports could run code here: Ray's name for "loopback only".
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-        os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")  # for busy machines
     else:
         check_reachable(address)
     try:
