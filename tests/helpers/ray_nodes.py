@@ -14,8 +14,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-OBJECT_STORE = 80_000_000
-ATTEMPTS = 10
+SETTINGS: dict[str, Any] = {
+    "num_cpus": 1,
+    "object_store_memory": 80_000_000,
+    "include_dashboard": False,
+    "include_log_monitor": False,
+    "no_monitor": True,
+}
 
 
 def parent(process: int) -> int:
@@ -49,19 +54,17 @@ def kill(processes: set[int]) -> None:
             os.kill(process, signal.SIGKILL)
 
 
-def _add_node(cluster: Any) -> set[int]:
+def _add_node(cluster: Any, attempts: int = 20) -> set[int]:
     """Its processes. Ray gives a node half a minute to start, which busy machines may not keep."""
-    for attempt in range(1, ATTEMPTS + 1):
-        before = tree(os.getpid())
-        try:
-            cluster.add_node(num_cpus=1, object_store_memory=OBJECT_STORE, include_dashboard=False)
-        except Exception:
-            kill(tree(os.getpid()) - before)
-            if attempt == ATTEMPTS:
-                raise
-        else:
-            return tree(os.getpid()) - before
-    raise AssertionError
+    before = tree(os.getpid())
+    try:
+        cluster.add_node(**SETTINGS)
+    except Exception:
+        kill(tree(os.getpid()) - before)
+        if attempts == 1:
+            raise
+        return _add_node(cluster, attempts - 1)
+    return tree(os.getpid()) - before
 
 
 def serve() -> None:
