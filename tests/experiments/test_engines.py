@@ -72,6 +72,26 @@ def test_attempts_count_only_without_progress(tmp_path: Path) -> None:
     assert ledger.entries[job.run].status == "completed" and calls(job) == 6
 
 
+def test_runs_whose_process_was_lost(tmp_path: Path) -> None:
+    done, half = fake_job(tmp_path, "done"), fake_job(tmp_path, "half")
+    ledger = Ledger.of([done, half], attempts=2)
+    for job in (done, half):
+        ledger.started(job)
+    write_run(done.run, [])
+    ledger.ended(done, None, "lost")  # after its last line was written
+    assert ledger.entries[done.run].status == "completed"
+    for step in (1, 2, 3):
+        ledger.ended(half, None, "lost")
+        assert ledger.entries[half.run].status == "waiting"
+        (half.run / "checkpoints" / f"step-{step:09d}").mkdir(parents=True)  # its last breath
+        ledger.started(half)
+    assert ledger.entries[half.run].attempts == 0
+    ledger.ended(half, None, "lost")
+    ledger.started(half)
+    ledger.ended(half, None, "lost")
+    assert ledger.entries[half.run].status == "failed"
+
+
 def test_slots_gpus_and_memory_bound_what_runs_at_once(tmp_path: Path) -> None:
     wait = "time.sleep(0.3); end('completed', 0)"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -25,7 +26,6 @@ from resel.errors import ConfigError
 from resel.experiments import CATALOGUE, Experiment, Setting, Study, Sweep, reproduce
 from resel.experiments import plan as planning
 from resel.experiments.plan import make_plan
-from resel.runs import read_bundle, read_metrics
 
 
 @pytest.fixture(autouse=True)
@@ -47,22 +47,18 @@ def run(sweep: Sweep) -> tuple[int, str]:
     return reproduce(sweep, Console(file=said, width=200)), said.getvalue()
 
 
-def recorded(folder: Path) -> list[dict[str, Any]]:
-    return [ln for ln in read_metrics(folder / "metrics.jsonl") if ln["kind"] != "timing"]
+def written(folder: Path) -> dict[Path, int]:
+    """All files and when they were last written."""
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
 
 
 def same_by_hand(experiment: Experiment, out: Path, folder: Path) -> None:
     """Every run of a sweep is, bit by bit, what its command gives without any engine."""
-    members = make_plan([experiment], "smoke", out, 1).members[experiment.name]
-    assert len(members) == 2
-    for member in members:
+    for member in make_plan([experiment], "smoke", out, 1).members[experiment.name]:
         hand = folder / member.setting.group
         flags = [*member.setting.flags(member.seed), "--threads", "1", "--run-dir", str(hand)]
         assert main(["train", *flags]) == 0
-        assert recorded(member.run) == recorded(hand)
-        bundles = [read_bundle(path / "agents/last", "agent") for path in (member.run, hand)]
-        one, other = (bundle.tensors["weights"] for bundle in bundles)
-        assert all(torch.equal(one[name], other[name]) for name in one)
+        tiny.assert_same_run(member.run, hand)
 
 
 @pytest.mark.slow
@@ -77,39 +73,62 @@ def test_two_runs_are_what_they_are_by_hand(tmp_path: Path, quick_plan: None) ->
     assert all((out / "fig-tiny" / file).is_file() for file in record["files"])
     same_by_hand(tiny.tiny_experiment(), out, tmp_path / "by-hand")
 
-    before = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*.json*")}
+    before = written(out / "runs")
     code, said = run(tiny.tiny_sweep(out))
     assert code == 0 and "No run is left" in said
-    assert before == {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*.json*")}
+    assert before == written(out / "runs")
 
 
 @pytest.mark.slow
 def test_a_killed_sweep_goes_on(tmp_path: Path, quick_plan: None) -> None:
     out, steps = tmp_path / "out", 600
     script = str(Path(tiny.__file__))
-    sweep = [sys.executable, script, str(out), str(steps)]
+    sweep = [sys.executable, script, str(out), str(steps), "1"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(sweep, stdout=subprocess.DEVNULL, env=environment)
+    first, second = (
+        job.run for job in make_plan([tiny.tiny_experiment(steps)], "smoke", out, 1).jobs
+    )
     deadline = time.monotonic() + 300
-    while not list(out.glob("runs/*/checkpoints/step-*/manifest.json")):
+    while not list(second.glob("checkpoints/step-*/manifest.json")):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.02)
     process.kill()
     process.wait()
-    finished = {path.parent.name for path in out.glob("runs/*/result.json")}
+    assert (first / "result.json").exists() and not (second / "result.json").exists()
+    before = written(first)
     done = subprocess.run(sweep, capture_output=True, text=True, env=environment, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 runs completed" in done.stdout
-    assert len(finished) < 2, "killed too late to show anything"
+    assert "2 runs completed" in done.stdout and first.name not in done.stdout
+    assert written(first) == before, "what is finished is not touched again"
+    assert "Going on from step" in (second / "console.log").read_text()
     same_by_hand(tiny.tiny_experiment(steps), out, tmp_path / "by-hand")
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Ray's own, in whatever release is installed
 def test_ray_gives_the_same_runs(tmp_path: Path, quick_plan: None, ray_environment: None) -> None:
-    code, said = run(tiny.tiny_sweep(tmp_path / "out", engine="ray", jobs=2))
-    assert code == 0 and "2 runs completed" in said
-    same_by_hand(tiny.tiny_experiment(), tmp_path / "out", tmp_path / "by-hand")
+    figure = tiny.tiny_experiment(encoders=("mlp",))
+    code, said = run(tiny.tiny_sweep(tmp_path / "out", figure, engine="ray", jobs=1))
+    assert code == 0 and "1 runs completed" in said
+    same_by_hand(figure, tmp_path / "out", tmp_path / "by-hand")
+
+
+def test_a_cluster_that_is_not_there_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr(planning, "measure_cost", lambda *a: pytest.fail("planned all the same"))
+    out = tmp_path / "out"
+    write_run(out / "runs" / "run", [])
+    (out / "fig-pomdp").mkdir()
+    (out / "fig-pomdp" / "curves.csv").write_text("an earlier outcome")
+    before = written(tmp_path)
+    with socket.socket() as taken:  # bound but not listening: nobody answers
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        where = ["--engine", "ray", "--ray-address", address, "--out", str(out)]
+        assert main(["reproduce", "fig-pomdp", *where]) == 2
+    assert f"Nobody answers at --ray-address {address}" in capsys.readouterr().err
+    assert written(tmp_path) == before
 
 
 def test_a_dry_run_leaves_nothing(tmp_path: Path, quick_plan: None) -> None:

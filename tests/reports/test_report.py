@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -205,6 +206,26 @@ def test_experiments_share_runs_that_lie_elsewhere(tmp_path: Path) -> None:
     assert every.row("gru")[1] == "6"
     studies = ("FIG-1-TMaze-v0", "FIG-2-TMaze-v0", "TMaze-v0")
     assert set(every.figures) == {f"{study}-return" for study in studies}
+
+
+def test_one_experiment_of_many(tmp_path: Path) -> None:
+    """As `resel reproduce --out OUT` leaves it, by whatever path one comes to it."""
+    out = tmp_path / "out"
+    write_run(out / "runs" / "a", [1.0, 2.0])
+    (out / "fig-1").mkdir()
+    document = {"title": "Figure 1", "runs": [{"path": "../runs/a", "label": "Ours"}]}
+    (out / "fig-1" / "experiment.json").write_text(json.dumps(document))
+    (tmp_path / "elsewhere").mkdir()
+    link, above = tmp_path / "elsewhere" / "figure", tmp_path / "elsewhere" / "all"
+    link.symlink_to(out / "fig-1")
+    above.symlink_to(out)
+    for folder in (out / "fig-1", link, above / "fig-1"):
+        assert read(folder, tmp_path).row("../runs/a")[2] == "Ours"
+    assert read(above, tmp_path).row("runs/a")[2] == "Ours"
+    copied = tmp_path / "elsewhere" / "fig-1"
+    shutil.copytree(out / "fig-1", copied)
+    with pytest.raises(RunDirectoryError, match="elsewhere/runs, which is not there"):
+        make_report(copied)
 
 
 def test_text_of_runs_is_only_text(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from resel.experiments.engines import Entry, Ledger, read_state
+from resel.experiments.engines import Entry, Ledger, Status, read_state
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _EVERY = 2.0
 _SHOWN = 12
+_WHAT_NEXT: dict[Status, str] = {"waiting": " (will be tried again)", "failed": " (given up)"}
 
 
 @dataclass
@@ -61,8 +62,7 @@ class SweepTable:
             return
         text = f"{entry.job.run.name}: {entry.status}"
         if entry.problem is not None:
-            again = "will be tried again" if entry.status == "waiting" else "given up"
-            text = f"{entry.job.run.name}: {entry.problem} ({again})"
+            text = f"{entry.job.run.name}: {entry.problem}{_WHAT_NEXT.get(entry.status, '')}"
         self.console.print(text, soft_wrap=True, markup=False)
 
     def _work(self, entry: Entry) -> float:

@@ -16,6 +16,7 @@ from resel.experiments._settings import Experiment, Scale
 from resel.experiments.engines import (
     FINISHED,
     Ledger,
+    check_reachable,
     is_finished,
     read_state,
     run_local,
@@ -49,6 +50,11 @@ class Sweep:
     """Slurm: the file to write."""
     dry_run: bool = False
 
+    @property
+    def here(self) -> bool:
+        """Whether all runs go on on this machine."""
+        return self.engine != "slurm" and self.ray_address is None
+
     def __post_init__(self) -> None:
         if (self.engine == "slurm") != (self.write is not None):
             raise ConfigError("--engine slurm and --write FILE belong together: give both.")
@@ -63,13 +69,15 @@ def reproduce(sweep: Sweep, console: Console) -> int:
     """Bring every run to its end and write every outcome; the exit code of the command."""
     for experiment in sweep.experiments:
         check_folder(sweep.out / experiment.name, experiment, sweep.scale)
+    if sweep.ray_address is not None and not sweep.dry_run:
+        check_reachable(sweep.ray_address)  # before minutes of planning, and before any file
     gpus = torch.cuda.device_count()
     slots = sweep.jobs or default_slots(gpus)
     plan = make_plan(sweep.experiments, sweep.scale, sweep.out.absolute(), threads_for(slots))
     left = plan.left(is_finished)
     console.print(plan_table(sweep, plan, left))
     console.print(plan_summary(left, slots), soft_wrap=True)
-    if sweep.engine == "local":
+    if sweep.here:
         try:
             check_room(left, slots, sweep.out, sweep.scale)
         except ConfigError as error:
@@ -92,7 +100,8 @@ def reproduce(sweep: Sweep, console: Console) -> int:
     try:
         with SweepTable(ledger, console) as table:
             if sweep.engine == "ray":
-                run_ray(ledger, table.tick, slots=slots, address=sweep.ray_address)
+                places = slots if sweep.here else sweep.jobs
+                run_ray(ledger, table.tick, slots=places, address=sweep.ray_address)
             else:
                 run_local(ledger, table.tick, slots=slots, gpus=gpus, memory=available_memory())
     finally:

@@ -189,14 +189,22 @@ def collect(folder: Path) -> Collection:
     for path, problem in sorted(paths.items()):
         name = _relative(path, folder)
         if not is_run(path):
-            reason = f"experiment.json lists this run, and there is none yet. {problem}".strip()
-            failures.append(Failure(name, reason))
+            failures.append(Failure(name, _why_missing(path, problem)))
             continue
         try:
             runs.append(read_run(path, name))
         except ReselError as error:
             failures.append(Failure(name, str(error)))
     return Collection(runs, failures, experiments)
+
+
+def _why_missing(run: Path, problem: str) -> str:
+    if run.parent.is_dir():
+        return f"experiment.json lists this run, and there is none yet. {problem}".strip()
+    return (
+        f"experiment.json lists this run in {run.parent}, which is not there: copy it along with "
+        "the experiment's folder, or report on the place where both are."
+    )
 
 
 def _find(folder: Path, *names: str) -> Iterator[Path]:

@@ -43,7 +43,7 @@ class Report:
 
 def make_report(folder: Path) -> Report:
     """Read a run directory, or all runs under a folder."""
-    where = Path(os.path.abspath(folder))
+    where = Path(os.path.realpath(folder))  # beside which a linked experiment's runs are
     if not where.is_dir():
         raise RunDirectoryError(f"There is no folder {where}. Give a run or a folder of runs.")
     if is_run(where):

@@ -3,7 +3,7 @@
 from resel.experiments.engines._ledger import ATTEMPTS, Entry, Ledger
 from resel.experiments.engines._state import FINISHED, RunState, Status, is_finished, read_state
 from resel.experiments.engines.local import run_local
-from resel.experiments.engines.ray import run_ray
+from resel.experiments.engines.ray import check_reachable, run_ray
 from resel.experiments.engines.slurm import slurm_script
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Ledger",
     "RunState",
     "Status",
+    "check_reachable",
     "is_finished",
     "read_state",
     "run_local",

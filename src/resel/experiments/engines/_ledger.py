@@ -1,8 +1,8 @@
 """What is done about runs that end, the same for every engine.
 
-Exit code 0 with a complete run directory is done; 3 is a run that diverged, which is a result; any
-other end is tried again. Attempts count only while a run saves nothing new, so that being moved
-around by a scheduler never uses them up.
+Exit code 0 with a complete run directory is done, as is a complete one whose process was lost; 3 is
+a run that diverged, which is a result; any other end is tried again. Attempts count only while a
+run saves nothing new, so that being moved around by a scheduler never uses them up.
 """
 
 from __future__ import annotations
@@ -66,16 +66,23 @@ class Ledger:
         """Whether somebody else writes to the run, such as what a killed sweep left behind."""
         if not is_in_use(job.run):
             return False
-        entry = self.entries[job.run]
-        if entry.problem is None:
-            entry.problem = "in use by another process"
-            self.changed(entry)
+        if self.entries[job.run].problem is None:
+            self.told(job, "in use by another process")
         return True
+
+    def told(self, job: Job, problem: str) -> None:
+        """Something a person should know about a job, whose status stays as it is."""
+        entry = self.entries[job.run]
+        entry.problem = problem
+        self.changed(entry)
 
     def started(self, job: Job) -> None:
         """An attempt begins."""
         entry = self.entries[job.run]
-        entry.saved = read_state(job).saved
+        saved = read_state(job).saved
+        if saved > entry.saved:  # by a process that was lost, and saved after we had noticed
+            entry.attempts = 0
+        entry.saved = saved
         entry.status, entry.problem = "running", None
         self.changed(entry)
 
@@ -83,7 +90,7 @@ class Ledger:
         """An attempt is over; `code` is None if its process was lost. Seconds to wait, if again."""
         entry = self.entries[job.run]
         state = read_state(job)
-        if state.status in FINISHED and code in (0, _DIVERGED):
+        if state.status in FINISHED and code in (None, 0, _DIVERGED):
             entry.status, entry.problem = state.status, None
             self.changed(entry)
             return 0.0

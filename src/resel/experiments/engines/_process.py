@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+PATIENCE = 120.0
+"""Seconds a stopped run gets to save."""
 _PR_SET_PDEATHSIG = 1
 _TAIL = 4000
 
@@ -35,6 +37,12 @@ def start(
         )
 
 
+def run_to_end(command: Sequence[str], run: Path) -> tuple[int, str]:
+    """For whoever has nothing else to do: the exit code and what was said last."""
+    code = start(command, run).wait()
+    return code, last_words(run)
+
+
 def last_words(run: Path) -> str:
     """The last line of a run's output, or its `Error:` paragraph: why it ended."""
     try:
@@ -46,11 +54,11 @@ def last_words(run: Path) -> str:
     return (errors or lines or [""])[-1].removeprefix("Error: ")
 
 
-def end(process: subprocess.Popen[bytes], patience: float) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
     """Let a run save and leave; kill it if it takes too long."""
     process.terminate()
     try:
-        process.wait(patience)
+        process.wait(PATIENCE)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -12,8 +12,6 @@ from resel.experiments.engines._process import end, last_words, start
 from resel.experiments.plan import Job
 
 _POLL = 0.2
-_PATIENCE = 120.0
-"""Seconds a stopped run gets to save."""
 
 
 @dataclass
@@ -57,7 +55,7 @@ def run_local(
         for item in running:
             item.process.terminate()  # all at once, so that they save side by side
         for item in running:
-            end(item.process, _PATIENCE)
+            end(item.process)
             ledger.stopped(item.job)
 
 

@@ -11,14 +11,14 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from resel.errors import ConfigError, MissingDependencyError
+from resel.experiments.engines import _process
 from resel.experiments.engines._ledger import Ledger
-from resel.experiments.engines._process import last_words, start
 from resel.experiments.plan import Job
+from resel.runs import is_in_use
 
 _POLL = 0.5
 _REACHABLE_WITHIN = 5.0
@@ -27,25 +27,51 @@ _OBJECT_STORE = 100_000_000
 
 
 def run_ray(ledger: Ledger, tick: Callable[[], None], *, slots: int, address: str | None) -> None:
-    """Work through the ledger on the cluster at `address`, or on one of our own on this machine."""
-    ray = _connect(slots, address)
+    """Work through the ledger on the cluster at `address`, or on one of our own on this machine.
+
+    At most `slots` runs go on at a time; 0 leaves it to the cluster named by `address`. When
+    interrupted, runs save before it is passed on.
+    """
+    if not ledger.waiting():
+        return
+    threads = max(job.threads for job in ledger.waiting())
+    ray = _connect(slots * threads, address)
+    running: dict[Any, Job] = {}
     try:
-        _work(ray, ledger, tick, gpus=1 if ray.cluster_resources().get("GPU") else 0)
+        _work(ray, ledger, tick, running, slots, shared=address is not None)
     finally:
         ray.shutdown()  # ends our workers, and with them their runs, which save
+        _let_save(running.values(), ledger)
 
 
-def _work(ray: Any, ledger: Ledger, tick: Callable[[], None], gpus: int) -> None:
+def _work(
+    ray: Any,
+    ledger: Ledger,
+    tick: Callable[[], None],
+    running: dict[Any, Job],
+    slots: int,
+    shared: bool,
+) -> None:
+    """Place runs until none is left; `running` is kept up to date for whoever has to end them."""
+    # Sent as it is, or every worker would import all of resel, torch included, to find it.
+    ray.cloudpickle.register_pickle_by_value(_process)
+    gpus = 1 if ray.cluster_resources().get("GPU") else 0
     # A lost worker or node is ours to count, so Ray itself tries nothing again.
-    remote = ray.remote(max_retries=0, num_gpus=gpus)(_run)
-    running: dict[Any, Job] = {}
+    remote = ray.remote(max_retries=0, num_gpus=gpus)(_process.run_to_end)
     not_before: dict[Job, float] = {}
     while running or ledger.waiting():
         for job in ledger.waiting():
-            if time.monotonic() >= not_before.get(job, 0.0) and not ledger.held(job):
-                ledger.started(job)
-                place = remote.options(num_cpus=job.threads, memory=job.memory or None)
-                running[place.remote(job.command, str(job.run))] = job
+            if slots and len(running) >= slots:
+                break
+            if time.monotonic() < not_before.get(job, 0.0) or ledger.held(job):
+                continue
+            ledger.started(job)
+            # On this machine alone, what fits into memory was decided with the number of slots.
+            wants = {"CPU": job.threads, "GPU": gpus, "memory": job.memory if shared else 0}
+            if not _has_place(ray, wants):
+                ledger.told(job, f"waits for a machine with {_words(wants)}: the cluster has none")
+            place = remote.options(num_cpus=job.threads, memory=wants["memory"] or None)
+            running[place.remote(job.command, job.run)] = job
         tick()
         if not running:
             time.sleep(_POLL)
@@ -58,10 +84,24 @@ def _work(ray: Any, ledger: Ledger, tick: Callable[[], None], gpus: int) -> None
     tick()
 
 
-def _run(command: Sequence[str], run: str) -> tuple[int, str]:
-    """On whichever machine Ray chose: the exit code and what was said last."""
-    code = start(command, Path(run)).wait()
-    return code, last_words(Path(run))
+def _has_place(ray: Any, wants: dict[str, int]) -> bool:
+    """Whether some machine could run this if it were idle; Ray waits for one without a word."""
+    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return any(all(has.get(name, 0) >= wants[name] for name in wants) for has in machines)
+
+
+def _words(wants: dict[str, int]) -> str:
+    memory = f", {wants['memory'] / 1e9:.1f} GB of memory" if wants["memory"] else ""
+    return f"{wants['CPU']} CPUs" + (f", {wants['GPU']} GPU" if wants["GPU"] else "") + memory
+
+
+def _let_save(jobs: Iterable[Job], ledger: Ledger) -> None:
+    """Runs notice by themselves that their worker is gone; their locks tell when they are done."""
+    deadline = time.monotonic() + _process.PATIENCE
+    for job in jobs:
+        while is_in_use(job.run) and time.monotonic() < deadline:
+            time.sleep(_POLL)
+        ledger.stopped(job)
 
 
 def _outcome(ray: Any, reference: Any) -> tuple[int | None, str]:
@@ -73,7 +113,7 @@ def _outcome(ray: Any, reference: Any) -> tuple[int | None, str]:
     return code, f"{how}: {said}" if said else how
 
 
-def _connect(slots: int, address: str | None) -> Any:
+def _connect(cpus: int, address: str | None) -> Any:
     """Ray, connected; what it does besides placing processes is turned off."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_AUTH_MODE", "token")
@@ -82,14 +122,14 @@ def _connect(slots: int, address: str | None) -> Any:
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     else:
-        _check_reachable(address)
+        check_reachable(address)
     try:
         ray = importlib.import_module("ray")
     except ImportError as error:
         raise MissingDependencyError(
             "--engine ray needs the package ray: pip install 'resel[ray]'."
         ) from error
-    own = {"num_cpus": slots, "object_store_memory": _OBJECT_STORE, "include_dashboard": False}
+    own = {"num_cpus": cpus, "object_store_memory": _OBJECT_STORE, "include_dashboard": False}
     try:
         ray.init(
             address=address or "local",
@@ -106,8 +146,8 @@ def _connect(slots: int, address: str | None) -> Any:
     return ray
 
 
-def _check_reachable(address: str) -> None:
-    """Ray itself goes on trying for minutes."""
+def check_reachable(address: str) -> None:
+    """Refuse an address at which nobody listens: Ray itself goes on trying for minutes."""
     if address == "auto":
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
