@@ -100,3 +100,9 @@ def test_two_threads_agree_with_one() -> None:
     for alone, first, second in zip(one, *two, strict=True):
         torch.testing.assert_close(first, alone, rtol=1e-4, atol=1e-3)
         assert torch.equal(first, second)
+
+
+def test_a_compiled_norm_is_one_graph() -> None:
+    x, weight = torch.randn(1, 4, 20, requires_grad=True), torch.randn(20, requires_grad=True)
+    compiled = torch.compile(rms_norm, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x, weight, EPS), rms_norm(x, weight, EPS))

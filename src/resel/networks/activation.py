@@ -31,8 +31,12 @@ def dense_softplus(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def _worth_a_kernel(x: Tensor) -> bool:
-    """A few rows while acting: torch's own layer has less to set up."""
-    return x.device.type == "cpu" and (torch.is_grad_enabled() or x.dim() > 2)
+    """Not a few rows while acting, for which torch's own layer has less to set up.
+
+    Nor what torch.compile traces, whose graph would break here.
+    """
+    many = torch.is_grad_enabled() or x.dim() > 2
+    return x.device.type == "cpu" and many and not torch.compiler.is_compiling()
 
 
 def _dense(x: Tensor, weight: Tensor, bias: Tensor, kind: _Activation) -> Tensor:

@@ -13,7 +13,7 @@ from resel.networks import _threads
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """x / sqrt(mean(x^2) + eps) * weight over the last dimension of x (..., width)."""
-    if x.device.type != "cpu":
+    if x.device.type != "cpu" or torch.compiler.is_compiling():  # where a graph would break here
         return F.rms_norm(x, weight.shape, weight, eps)
     if torch.is_grad_enabled():
         return _FusedNorm.apply(x, weight, eps)  # type: ignore[no-any-return, no-untyped-call]
