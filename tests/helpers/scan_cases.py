@@ -139,6 +139,17 @@ def strided(case: Case) -> Case:
     return views
 
 
+def parts(case: Case) -> Case:
+    """The same numbers as parts of wider tensors, as a projection's output is split."""
+    views: Case = {}
+    for name, value in case.items():
+        views[name] = value
+        if value is not None:
+            wide = torch.cat([value.detach(), torch.ones_like(value)], -1)
+            views[name] = wide[..., : value.shape[-1]].requires_grad_(value.requires_grad)
+    return views
+
+
 def results(function: Any, case: Case, seed: int = 1) -> dict[str, Tensor]:
     """y, the last state, and the gradient of a random weighting of both for every input."""
     y, state = function(**case)

@@ -9,7 +9,22 @@ import numpy as np
 import pytest
 
 from resel.networks._numba_math import kernel
-from resel.networks._vectors import LANES, exp, exp2, load, splat, spread, store, times_exp2, total
+from resel.networks._vectors import (
+    LANES,
+    exp,
+    exp2,
+    expm1,
+    larger,
+    load,
+    load_first,
+    log1p,
+    splat,
+    spread,
+    store,
+    store_first,
+    times_exp2,
+    total,
+)
 
 DTYPES = [np.float32, np.float64]
 ULP = {np.float32: 2.0**-23, np.float64: 2.0**-52}
@@ -25,6 +40,31 @@ def exp_all(x: Any, y: Any) -> None:
 def exp2_all(x: Any, y: Any) -> None:
     for i in range(0, len(x), LANES):
         store(y, i, exp2(load(x, i)))
+
+
+@kernel
+def expm1_all(x: Any, y: Any) -> None:
+    for i in range(0, len(x), LANES):
+        store(y, i, expm1(load(x, i)))
+
+
+@kernel
+def log1p_all(x: Any, y: Any) -> None:
+    for i in range(0, len(x), LANES):
+        store(y, i, log1p(load(x, i)))
+
+
+@kernel
+def larger_of(x: Any, y: Any, out: Any) -> None:
+    store(out, 0, larger(load(x, 0), load(y, 0)))
+
+
+@kernel
+def copy_first(x: Any, count: int, rest: Any, y: Any) -> None:
+    """The first lanes of x go to y, then all lanes of what was loaded to rest."""
+    v = load_first(x, 0, count)
+    store_first(y, 0, v, count)
+    store_first(rest, 0, v, LANES)
 
 
 @kernel
@@ -173,3 +213,43 @@ def test_spread(dtype: Any) -> None:
     y = np.zeros(LANES, dtype)
     spread_from(x, 17, y)
     assert y.tolist() == [17] * LANES
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_expm1_below_nought(dtype: Any) -> None:
+    x = -np.concatenate([np.logspace(-35, 2, 200_001), np.linspace(0.01, 2, 100_001)])
+    x = x.astype(dtype)
+    expected = np.expm1(x.astype(np.longdouble))
+    error = np.abs(our_exp(x, dtype, expm1_all).astype(np.longdouble) / expected - 1)
+    assert error.max() < 2 * ULP[dtype]
+    y = our_exp([0.0, -0.0, -1e30, -math.inf, math.nan], dtype, expm1_all)
+    assert y[:4].tolist() == [0.0, 0.0, -1.0, -1.0] and np.isnan(y[4])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_log1p_from_nought_to_one(dtype: Any) -> None:
+    x = np.concatenate([np.logspace(-37, 0, 200_001), np.linspace(0, 1, 100_001)[1:]])
+    x = x.astype(dtype)
+    expected = np.log1p(x.astype(np.longdouble))
+    error = np.abs(our_exp(x, dtype, log1p_all).astype(np.longdouble) / expected - 1)
+    assert error.max() < 3 * ULP[dtype]
+    y = our_exp([0.0, -0.0, math.nan], dtype, log1p_all)
+    assert y[:2].tolist() == [0.0, 0.0] and np.isnan(y[2])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_larger(dtype: Any) -> None:
+    x, y, out = np.zeros(LANES, dtype), np.zeros(LANES, dtype), np.empty(LANES, dtype)
+    x[:5], y[:5] = [1, -1, np.inf, np.nan, 1], [2, -2, 5, 3, np.nan]
+    larger_of(x, y, out)
+    assert out[:4].tolist() == [2, -1, np.inf, 3] and np.isnan(out[4]) and np.all(out[5:] == 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_first_lanes(dtype: Any) -> None:
+    for count in range(LANES + 1):
+        x = np.arange(1, LANES + 1, dtype=dtype)
+        y, rest = np.full(LANES, -1, dtype), np.full(LANES, -1, dtype)
+        copy_first(x, count, rest, y)
+        assert y.tolist() == [*range(1, count + 1), *[-1] * (LANES - count)]
+        assert rest.tolist() == [*range(1, count + 1), *[0] * (LANES - count)]

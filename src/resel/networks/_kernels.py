@@ -1,8 +1,7 @@
-"""Numba kernels of the short convolution and of the gated recurrent unit.
+"""Numba kernels of the gated recurrent unit, and of bias and ELU.
 
 Glossary
-    N places of a tape (all rows one after another), W channels, T taps, H hidden units
-    age_n: places since the last start, so tap j may look back only while age_n >= j
+    N places of a tape (all rows one after another), H hidden units, G networks side by side
     segment: the places from one start to the next; segments share nothing, so threads take them
 """
 
@@ -13,79 +12,6 @@ from typing import Any
 import numpy as np
 
 from resel.networks._numba_math import exp, inlined, kernel
-
-
-@kernel
-def ages(start: Any, age: Any) -> None:
-    """Places of a row since the last start; start, age (rows, length)."""
-    rows, length = start.shape
-    for row in range(rows):
-        since = 0
-        for t in range(length):
-            since = 0 if start[row, t] or t == 0 else since + 1
-            age[row, t] = since
-
-
-@kernel
-def conv_forward(
-    x: Any,  # (N, W)
-    weight: Any,  # (T, W)
-    bias: Any,  # (W,)
-    age: Any,  # (N,)
-    y: Any,  # out (N, W): bias + sum_j weight_j x_{n-j}
-    group: int,
-    groups: int,
-) -> None:
-    places, width = y.shape
-    taps = weight.shape[0]
-    for n in range(places * group // groups, places * (group + 1) // groups):
-        y_n = y[n]
-        for c in range(width):
-            y_n[c] = bias[c]
-        for j in range(min(taps, age[n] + 1)):
-            w_j = weight[j]
-            x_j = x[n - j]
-            for c in range(width):
-                y_n[c] += w_j[c] * x_j[c]
-
-
-@kernel
-def conv_backward(
-    x: Any,  # (N, W)
-    weight: Any,  # (T, W)
-    age: Any,  # (N,)
-    grad_y: Any,  # (N, W)
-    grad_x: Any,  # out (N, W)
-    grad_weight: Any,  # out (T, W), zero at entry
-    grad_bias: Any,  # out (W,), zero at entry
-    group: int,
-    groups: int,
-) -> None:
-    places, width = grad_y.shape
-    taps = weight.shape[0]
-    first = width * group // groups  # threads take channels, so that sums need no other
-    last = width * (group + 1) // groups
-    own = last - first
-    of_bias = grad_bias[first:last]
-    for n in range(places):
-        g = grad_y[n, first:last]
-        for c in range(own):
-            of_bias[c] += g[c]
-        for j in range(min(taps, age[n] + 1)):
-            d_j = grad_weight[j, first:last]
-            x_j = x[n - j, first:last]
-            for c in range(own):
-                d_j[c] += g[c] * x_j[c]
-    for n in range(places):
-        d = grad_x[n, first:last]
-        for c in range(own):
-            d[c] = 0
-        for j in range(min(taps, places - n)):
-            if age[n + j] >= j:
-                w_j = weight[j, first:last]
-                g = grad_y[n + j, first:last]
-                for c in range(own):
-                    d[c] += w_j[c] * g[c]
 
 
 @kernel

@@ -123,19 +123,6 @@ def mixer_step(
 
 
 @kernel
-def rms_norm(x: Any, weight: Any, eps: float, out: Any) -> None:
-    """x / sqrt(mean(x^2) + eps) * weight for each row of x, out (R, W)."""
-    rows, width = x.shape
-    for row in range(rows):
-        total_square = x.dtype.type(0)
-        for i in range(width):
-            total_square += x[row, i] * x[row, i]
-        scale = x.dtype.type(1 / math.sqrt(total_square / width + eps))
-        for i in range(width):
-            out[row, i] = x[row, i] * scale * weight[i]
-
-
-@kernel
 def gelu(x: Any) -> None:
     """x (R, W) becomes x Phi(x)."""
     rows, width = x.shape

@@ -2,9 +2,9 @@
 
 LLVM vectorises a loop only where it can prove that its arrays do not overlap, and a loop of a few
 dozen elements over many arrays is left alone. Here a kernel says itself what is a vector: `load`,
-`store`, `splat`, `spread`, `total`, `exp` and `times_exp2` around ordinary `+`, `-`, `*` and `/`. A
-vector holds `LANES` numbers of the array's dtype; LLVM maps it to whatever registers the machine
-has. Indices are taken as they are: a negative one does not count from the end.
+`store`, `splat`, `spread`, `total`, `larger` and functions such as `exp` around ordinary `+`, `-`,
+`*` and `/`. A vector holds `LANES` numbers of the array's dtype; LLVM maps it to whatever registers
+the machine has. Indices are taken as they are: a negative one does not count from the end.
 """
 
 from __future__ import annotations
@@ -66,6 +66,56 @@ def store(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.none(array, types.intp, value), codegen
+
+
+def _first_lanes(builder: Any, count: Any) -> Any:
+    """A mask of the first `count` lanes."""
+    lanes = ir.VectorType(count.type, LANES)
+    numbers = ir.Constant(lanes, list(range(LANES)))
+    return builder.icmp_signed("<", numbers, _repeat(builder, lanes, count))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def load_first(typing_context: Any, array: Any, index: Any, count: Any) -> Any:
+    """`load` of `count` numbers, and 0 in the other lanes.
+
+    Where the count is LANES, written as such, it compiles to `load`.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _pointer(context, builder, array, args[0], args[1])
+        kind = context.get_value_type(signature.return_type)
+        mask = _first_lanes(builder, args[2])
+        word = ir.IntType(32)
+        function = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(kind, [pointer.type, word, mask.type, kind]),
+            f"llvm.masked.load.{_LLVM_NAME[array.dtype]}.p0",
+        )
+        align = ir.Constant(word, array.dtype.bitwidth // 8)
+        return builder.call(function, [pointer, align, mask, ir.Constant(kind, None)])
+
+    return _Vector(array.dtype)(array, types.intp, types.intp), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def store_first(typing_context: Any, array: Any, index: Any, value: Any, count: Any) -> Any:
+    """`store` of the first `count` lanes, the counterpart of `load_first`."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _pointer(context, builder, array, args[0], args[1])
+        mask = _first_lanes(builder, args[3])
+        word = ir.IntType(32)
+        function = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(ir.VoidType(), [args[2].type, pointer.type, word, mask.type]),
+            f"llvm.masked.store.{_LLVM_NAME[array.dtype]}.p0",
+        )
+        align = ir.Constant(word, array.dtype.bitwidth // 8)
+        builder.call(function, [args[2], pointer, align, mask])
+        return context.get_dummy_value()
+
+    return types.none(array, types.intp, value, types.intp), codegen
 
 
 def _repeat(builder: Any, kind: Any, value: Any) -> Any:
@@ -140,6 +190,16 @@ _overload_operator(operator.mul, _binary("fmul"))
 _overload_operator(operator.truediv, _binary("fdiv"))
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def larger(typing_context: Any, left: Any, right: Any) -> Any:
+    """The larger of two vectors in every lane; the right one where either is NaN."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[0], args[1])
+
+    return left(left, right), codegen
+
+
 def _series(rate: float, degree: int) -> list[float]:
     """Taylor's coefficients of e^(rate f)."""
     return [rate**k / math.factorial(k) for k in range(degree + 1)]
@@ -194,8 +254,11 @@ _POWERS = {
 }
 
 
-def _power(base: str, vector: Any) -> Any:
-    """Code for base^x: x = (n + f) / per_two with |f| <= 1/2, a polynomial for f, bits for n."""
+def _power(base: str, vector: Any, less_one: bool = False) -> Any:
+    """Code for base^x: x = (n + f) / per_two with |f| <= 1/2, a polynomial for f, bits for n.
+
+    With less_one, for base^x - 1: 2^n (p(f) - 1) + (2^n - 1), where nothing cancels for n = 0.
+    """
     numbers = _POWERS[base, vector.dtype]
     integer = ir.IntType(vector.dtype.bitwidth)
 
@@ -235,11 +298,14 @@ def _power(base: str, vector: Any) -> Any:
         if low:
             f = multiply_add(n, constant(-low), f)
         p = constant(numbers.coefficients[-1])
-        for coefficient in reversed(numbers.coefficients[:-1]):
+        for coefficient in reversed(numbers.coefficients[1:-1]):
             p = multiply_add(f, p, constant(coefficient))
         bits = builder.bitcast(shifted, ir.VectorType(integer, LANES))
         places = ir.Constant(ir.VectorType(integer, LANES), [numbers.mantissa] * LANES)
-        return builder.fmul(p, builder.bitcast(builder.shl(bits, places), kind))
+        scale = builder.bitcast(builder.shl(bits, places), kind)
+        if less_one:
+            return multiply_add(scale, builder.fmul(f, p), builder.fsub(scale, constant(1.0)))
+        return builder.fmul(multiply_add(f, p, constant(numbers.coefficients[0])), scale)
 
     return vector(vector), codegen
 
@@ -251,6 +317,40 @@ def exp(typing_context: Any, vector: Any) -> Any:
     NaN stays NaN, underflow gives 0 and overflow infinity, half a power of two early.
     """
     return _power("e", vector)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def expm1(typing_context: Any, vector: Any) -> Any:
+    """e to the x, less 1, in every lane, to a few units in the last place however small x is.
+
+    For x at most 0, NaN included.
+    """
+    return _power("e", vector, less_one=True)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def log1p(typing_context: Any, vector: Any) -> Any:
+    """ln(1 + x) in every lane for x from 0 to 1, to a few units in the last place.
+
+    ln(1 + x) = 2 artanh(s) with s = x / (2 + x), at most 1/3.
+    """
+    terms = 8 if vector.dtype == types.float32 else 16
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        (x,) = args
+
+        def constant(value: float) -> Any:
+            return ir.Constant(x.type, [value] * LANES)
+
+        s = builder.fdiv(x, builder.fadd(x, constant(2.0)))
+        square = builder.fmul(s, s)
+        p = constant(2 / (2 * terms - 1))
+        for k in range(terms - 2, -1, -1):
+            product = builder.fmul(p, square, flags=("contract",))
+            p = builder.fadd(product, constant(2 / (2 * k + 1)), flags=("contract",))
+        return builder.fmul(s, p)
+
+    return vector(vector), codegen
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -6,12 +6,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from resel.networks import _threads
+from resel.networks._places import flat_places
 
 
-def causal_conv(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor) -> Tensor:
-    """y_t = bias + sum_j weight[:, j] x_{t-j}, over taps j that lie in t's own trajectory.
+def causal_conv_silu(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor) -> Tensor:
+    """y_t = silu(bias + sum_j weight[:, j] x_{t-j}), over taps j that lie in t's own trajectory.
 
     x is (rows, length, channels), weight (channels, taps), bias (channels,), start (rows, length).
     """
@@ -23,10 +25,10 @@ def causal_conv(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor) -> Tenso
 def places_since_start(start: Tensor) -> Tensor:
     """How many places of a row lie between each place and its trajectory's first. (rows, length)"""
     if start.device.type == "cpu":
-        from resel.networks import _kernels
+        from resel.networks import _conv_kernels
 
         age = torch.empty(start.shape, dtype=torch.int64)
-        _kernels.ages(start.contiguous().numpy(), age.numpy())
+        _conv_kernels.ages(start.contiguous().numpy(), age.numpy())
         return age
     place = torch.arange(start.shape[1], device=start.device).expand_as(start)
     first = torch.where(start, place, torch.zeros_like(place))
@@ -41,35 +43,43 @@ def _conv_by_taps(x: Tensor, weight: Tensor, bias: Tensor, start: Tensor) -> Ten
     for j in range(1, min(weight.shape[1], length)):
         shifted = torch.nn.functional.pad(x[:, : length - j], (0, 0, j, 0))
         y = y + weight[:, j] * torch.where(age >= j, shifted, torch.zeros_like(shifted))
-    return y
+    return F.silu(y)
 
 
 class _FusedConv(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, start: Tensor) -> Tensor:
-        from resel.networks import _kernels
+        from resel.networks import _conv_kernels
+        from resel.networks._vectors import LANES
 
-        flat = x.contiguous().flatten(0, 1)
-        by_tap = weight.detach().t().contiguous()  # (taps, channels)
-        age = places_since_start(start).flatten()
-        y = torch.empty_like(flat)
-        arrays = [t.detach().numpy() for t in (flat, by_tap, bias.contiguous(), age, y)]
-        groups = _threads.group_count(x.numel() * weight.shape[1], age.numel())
-        _threads.run_groups(lambda group, of: _kernels.conv_forward(*arrays, group, of), groups)
-        ctx.save_for_backward(flat, by_tap, age)
-        return y.view_as(x)
+        flat, stride = flat_places(x)
+        y = torch.empty_like(x, memory_format=torch.contiguous_format)
+        age = places_since_start(start)
+        given = (flat, weight.contiguous().view(-1), bias.contiguous(), age.view(-1))
+        arrays = [t.detach().numpy() for t in (*given, y.view(-1))]
+        groups = _threads.group_count(x.numel() * weight.shape[1], -(-len(bias) // LANES))
+        _threads.run_groups(
+            lambda group, of: _conv_kernels.forward(*arrays, stride, group, of), groups
+        )
+        ctx.save_for_backward(*given)
+        ctx.stride = stride
+        return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
-        from resel.networks import _kernels
+        from resel.networks import _conv_kernels
+        from resel.networks._vectors import LANES
 
-        x, by_tap, age = ctx.saved_tensors
-        grad_x = torch.empty_like(x)
-        grad_weight = torch.zeros_like(by_tap)
-        grad_bias = by_tap.new_zeros(by_tap.shape[1])
-        given = grad_y.contiguous().flatten(0, 1)
-        tensors = (x, by_tap, age, given, grad_x, grad_weight, grad_bias)
-        arrays = [t.numpy() for t in tensors]
-        groups = _threads.group_count(x.numel() * by_tap.shape[0], by_tap.shape[1])
-        _threads.run_groups(lambda group, of: _kernels.conv_backward(*arrays, group, of), groups)
-        return grad_x.view_as(grad_y), grad_weight.t(), grad_bias, None
+        stride, (x, weight, bias, age) = ctx.stride, ctx.saved_tensors
+        wanted = ctx.needs_input_grad[1] or ctx.needs_input_grad[2]
+        grad_x = torch.empty_like(grad_y, memory_format=torch.contiguous_format)
+        grad_weight, grad_bias = (t.new_empty(len(t) if wanted else 0) for t in (weight, bias))
+        given = (x, weight, bias, age, grad_y.contiguous().view(-1))
+        arrays = [t.detach().numpy() for t in (*given, grad_x.view(-1), grad_weight, grad_bias)]
+        groups = _threads.group_count(3 * grad_y.numel(), -(-len(bias) // LANES))
+        _threads.run_groups(
+            lambda group, of: _conv_kernels.backward(*arrays, stride, group, of), groups
+        )
+        if not wanted:
+            return grad_x, None, None, None
+        return grad_x, grad_weight.view(len(bias), -1), grad_bias, None

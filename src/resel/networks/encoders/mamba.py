@@ -12,8 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from resel.networks.conv import causal_conv
+from resel.networks.activation import dense_softplus
+from resel.networks.conv import causal_conv_silu
 from resel.networks.encoders.base import Encoder, State
+from resel.networks.norm import rms_norm
 from resel.networks.scan import selective_scan
 
 _EPS = 1e-8
@@ -56,13 +58,17 @@ class MambaMixer(nn.Module):
     def _selection(self, u: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """delta (..., D), A (D, S), B and C (..., S), which depend on the input."""
         rank, B, C = self.x_proj(u).split([self.rank, self.state_size, self.state_size], -1)
-        return F.softplus(self.dt_proj(rank)), -torch.exp(self.A_log), B, C
+        delta = dense_softplus(rank, self.dt_proj.weight, self.dt_proj.bias)
+        return delta, -torch.exp(self.A_log), B, C
+
+    def _filtered(self, u: Tensor, start: Tensor) -> Tensor:
+        if not self.taps:
+            return F.silu(u)
+        return causal_conv_silu(u, self.conv_weight, self.conv_bias, start)
 
     def forward(self, x: Tensor, start: Tensor) -> Tensor:
         u, z = self.in_proj(x).chunk(2, -1)  # (rows, length, D) each
-        if self.taps:
-            u = causal_conv(u, self.conv_weight, self.conv_bias, start)
-        u = F.silu(u)
+        u = self._filtered(u, start)
         delta, A, B, C = self._selection(u)
         y = selective_scan(u, delta, A, B, C, self.D, z, start)
         assert isinstance(y, Tensor)
@@ -136,20 +142,14 @@ class FeedForward(nn.Module):
         return self.norm(x + self.down(hidden))  # type: ignore[no-any-return]
 
 
-def _norm_step(norm: nn.RMSNorm, x: Tensor) -> Tensor:
-    """`norm` for x (rows, width)."""
-    if not _acts_on_cpu(x):
-        return norm(x)  # type: ignore[no-any-return]
-    from resel.networks._mamba_step import rms_norm
-
-    out = torch.empty_like(x)
-    rms_norm(x.contiguous().numpy(), norm.weight.detach().numpy(), _EPS, out.numpy())
-    return out
-
-
 def _acts_on_cpu(x: Tensor) -> bool:
     """Whether the kernels for single moments, which form no gradients, can be used."""
     return x.device.type == "cpu" and not torch.is_grad_enabled()
+
+
+def _normed(norm: nn.Module, x: Tensor) -> Tensor:
+    assert isinstance(norm, nn.RMSNorm)
+    return rms_norm(x, norm.weight, _EPS)
 
 
 class MambaEncoder(Encoder):
@@ -180,7 +180,7 @@ class MambaEncoder(Encoder):
         for norm, mixer, feed_forward in zip(
             self.norms, self.mixers, self.feed_forwards, strict=True
         ):
-            x = feed_forward(x + mixer(norm(x), start))
+            x = feed_forward(x + mixer(_normed(norm, x), start))
         return x
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
@@ -188,8 +188,8 @@ class MambaEncoder(Encoder):
         for i, (norm, mixer, feed_forward) in enumerate(
             zip(self.norms, self.mixers, self.feed_forwards, strict=True)
         ):
-            assert isinstance(mixer, MambaMixer) and isinstance(norm, nn.RMSNorm)
-            y, part = mixer.step(_norm_step(norm, x), state[2 * i : 2 * i + 2])
+            assert isinstance(mixer, MambaMixer)
+            y, part = mixer.step(_normed(norm, x), state[2 * i : 2 * i + 2])
             x = x + y
             if isinstance(feed_forward, FeedForward):
                 x = feed_forward.step(x)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from resel.networks import _threads
+from resel.networks._places import flat_places
 from resel.networks._vectors import LANES
 from resel.networks.scan import _cpu
 
@@ -32,10 +33,10 @@ def forward(
     y = u.new_empty(u.shape)
     saved = u.new_empty(saved_shape(u, A, keep))
     final = u.new_empty(initial.shape)
-    tensors = (*_inputs(u, delta, A, B, C, D, z, start), initial, y, saved, final)
-    arrays = [_array(tensor) for tensor in tensors]
+    given, strides = _inputs(u, delta, A, B, C, D, z, start)
+    arrays = [*given, *(_array(tensor) for tensor in (initial, y, saved, final))]
     groups = _threads.group_count(rows * length * channels * states, -(-channels // LANES))
-    sizes = (rows, length, channels, states)
+    sizes = (rows, length, channels, states, strides)
     _threads.run_groups(lambda group, of: _cpu.forward(*arrays, *sizes, group, of), groups)
     return y, final, saved
 
@@ -63,10 +64,10 @@ def backward(
     grad_B = u.new_empty(groups, rows, length, states)
     grad_C = u.new_empty(groups, rows, length, states)
     grad_initial = u.new_empty(rows, channels, states)
-    given = (*_inputs(u, delta, A, B, C, D, z, start), saved, grad_y, grad_final)
+    given, strides = _inputs(u, delta, A, B, C, D, z, start)
     found = (grad_u, grad_delta, grad_A, grad_B, grad_C, grad_D, grad_z, grad_initial)
-    arrays = [_array(tensor) for tensor in (*given, *found)]
-    sizes = (rows, length, channels, states)
+    arrays = [*given, *(_array(tensor) for tensor in (saved, grad_y, grad_final, *found))]
+    sizes = (rows, length, channels, states, strides)
     _threads.run_groups(lambda group, of: _cpu.backward(*arrays, *sizes, group, of), groups)
     return (
         grad_u,
@@ -96,18 +97,17 @@ def _inputs(
     D: Tensor | None,
     z: Tensor | None,
     start: Tensor | None,
-) -> tuple[Tensor, ...]:
-    """What the kernels read, with zero or empty tensors for what is absent."""
-    return (
-        u,
-        delta,
-        A,
-        B,
-        C,
-        u.new_zeros(u.shape[2]) if D is None else D,
-        u.new_zeros(0) if z is None else z,
-        u.new_zeros(u.shape[:2], dtype=torch.bool) if start is None else start,
+) -> tuple[list[Any], tuple[int, ...]]:
+    """What the kernels read, with zeros or nothing for what is absent, and strides of places."""
+    gate = u.new_zeros(0, 0, 0) if z is None else z
+    (us, u_step), (deltas, delta_step), (Bs, b_step), (Cs, c_step), (zs, z_step) = (
+        flat_places(tensor.detach()) for tensor in (u, delta, B, C, gate)
     )
+    skip = u.new_zeros(u.shape[2]) if D is None else D
+    flags = u.new_zeros(u.shape[:2], dtype=torch.bool) if start is None else start
+    arrays = [us.numpy(), deltas.numpy(), _array(A), Bs.numpy(), Cs.numpy()]
+    arrays += [_array(skip), zs.numpy(), _array(flags)]
+    return arrays, (u_step, delta_step, b_step, c_step, z_step)
 
 
 def _array(tensor: Tensor) -> np.ndarray[Any, Any]:

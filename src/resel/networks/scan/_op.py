@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from resel.networks._places import evenly_spaced
 from resel.networks.scan import _chunked
 
 _INPUTS = (
@@ -91,8 +92,8 @@ class _Differentiable(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
         *given, ctx.kept = inputs
-        # Once, rather than by the kernels of both directions.
-        tensors = [None if tensor is None else tensor.contiguous() for tensor in given]
+        # What the kernels would copy is copied once, rather than in both directions.
+        tensors = [None if tensor is None else _settled(tensor) for tensor in given]
         y, state, saved = _below_autograd(selective_scan, *tensors, ctx.kept)
         ctx.save_for_backward(*tensors, saved)
         ctx.mark_non_differentiable(saved)
@@ -137,6 +138,11 @@ class _Once(torch.autograd.Function):
             "selective_scan has no second derivative: use an encoder without it where gradients "
             "are differentiated again."
         )
+
+
+def _settled(tensor: Tensor) -> Tensor:
+    as_it_is = tensor.device.type == "cpu" and tensor.dim() == 3 and evenly_spaced(tensor)
+    return tensor if as_it_is else tensor.contiguous()
 
 
 def _below_autograd(operator: Any, *inputs: Any) -> tuple[Tensor, ...]:
