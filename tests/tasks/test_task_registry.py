@@ -200,7 +200,7 @@ def test_older_versions_do_not_warn(recwarn: pytest.WarningsRecorder) -> None:
         ("resel/Tmaze-v0", "Did you mean TMaze-v0"),
         ("cartpole-v1", "Did you mean CartPole-v1"),
         ("CartPole", "Did you mean .*CartPole-v1"),
-        ("xyzzy", r"all_tasks\(\) lists ours.*write it as module:Id-v0"),
+        ("xyzzy", r"`resel tasks` lists ours.*write it as module:Id-v0"),
         ("gymnasium:Pendulun-v1", "no task or Gymnasium environment 'gymnasium:Pend.*Pendulum-v1"),
     ],
 )
