@@ -6,7 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # One thread per test process: the networks of the tests are too small to share.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
+# A process that has run out of tests takes some of another's: the long ones stand together.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check test test-all bench reproduce-smoke format clean
