@@ -273,6 +273,7 @@ def test_values_that_cannot_work(flags: list[str], told: str, capsys: Any, tmp_p
         (["plot", "nowhere", "--out", "a.txt"], ".png, .svg or .pdf"),
         (["tasks", "--show", "TMaze"], "Did you mean TMaze-v0"),
         (["tasks", "--show", "Zzzzzz"], "`resel tasks` lists ours"),
+        (["reproduce", "fig-lr-ablation", "--jobs=-1"], "--jobs -1 is too small: it must be at"),
         (["tran"], "use one of train, resume, eval, watch, plot, report, diagnose, tasks, "),
     ],
 )
@@ -367,6 +368,8 @@ def test_tasks(capsys: Any) -> None:
     table = capsys.readouterr().out
     assert all(name in table for name in listed)
     assert max(map(len, table.splitlines())) <= 80
+    families = len({task["family"] for task in listed.values()})
+    assert len(table.splitlines()) <= 1 + len(listed) + families
     assert main(["tasks", "--show", "TMaze-v0"]) == 0
     shown = capsys.readouterr().out
     assert re.search(r"encoder +gru +task's own", shown)

@@ -40,8 +40,8 @@ from resel.errors import ConfigError, DivergedError, EnvironmentFault, ReselErro
 from resel.experiments import CATALOGUE, EngineName, Scale, Sweep, choose, reproduce
 from resel.networks import kernels_are_compiled
 from resel.reports import make_report
+from resel.reports.curves import draw, read_curve, write_csv
 from resel.runs import default_run_path, format_bytes
-from resel.runs.curves import draw, read_curve, write_csv
 from resel.tasks import all_tasks, get_task, make_env, task_settings
 from resel.training import (
     ProgressLine,
@@ -60,6 +60,7 @@ from resel.training.video import check_film_path, film
 _out = Console(highlight=False)
 _err = Console(stderr=True, highlight=False)
 _UNBROKEN = 10_000
+_ROOM_FOR_WORDS = 110
 _INTERRUPTED: dict[int, int] = {signal.SIGINT: 130, signal.SIGTERM: 143}
 _SIZE_TEXT = "; ".join(
     f"{name}: " + ", ".join(f"{key} {value}" for key, value in numbers.items())
@@ -143,7 +144,7 @@ class WatchArguments:
 
 @dataclass(frozen=True)
 class PlotArguments:
-    """Draw the learning curves of one or more runs."""
+    """Draw the learning curves of one or more runs; those that differ only in seed as one."""
 
     runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN [RUN ...]")]
     """Run directories."""
@@ -206,7 +207,7 @@ class ReproduceArguments:
     engine: EngineName = "local"
     """local processes, a ray cluster (extra `ray`), or a slurm script to submit."""
     jobs: Count = 0
-    """Runs side by side; 0 takes one per GPU, or else per core."""
+    """Runs side by side; 0 is automatic: one per GPU, or else per core."""
     attempts: Count = 3
     """How often a run may fail without progress before it is given up."""
     ray_address: str | None = None
@@ -361,9 +362,11 @@ def tasks(argv: Sequence[str]) -> int:
         names = ("id", "family", "observation_size", "action_size", "horizon", "steps")
         print(json.dumps([{n: getattr(t, n) for n in names} for t in all_tasks()], indent=1))
         return 0
+    described = _out.width >= _ROOM_FOR_WORDS  # below, a task is still one line
     table = Table(
         Column("task", no_wrap=True),
-        *("obs", "act", "horizon", "steps", "what it asks"),
+        *("obs", "act", "horizon", "steps"),
+        *(["what it asks"] if described else []),
         box=None,
     )
     family = ""
@@ -377,7 +380,7 @@ def tasks(argv: Sequence[str]) -> int:
             str(task.action_size),
             str(task.horizon),
             f"{task.steps:,}",
-            task.summary,
+            *([task.summary] if described else []),
         )
     _out.print(table)
     return 0

@@ -66,8 +66,38 @@ def test_the_advice_in_words(make_run: MakeRun) -> None:
     unstable, safe, good = words(1e-3, 1e-4), words(1e-5, 1e-4), words(1e-4, 1e-4)
     assert "10 times that" in unstable and "lower --lr-ce to about 0.0001" in unstable
     assert "10 times smaller than that: safe" in safe and "room up to --lr-ce 0.0001" in safe
-    assert "3 times smaller than LR_other" in good and "1 times that: in balance" in good
+    assert "3 times smaller than LR_other" in good
+    assert "This run uses LR_CE = 0.0001, about the same as that: in balance" in good
+    assert "at LR_CE = 0.00031, about the same as LR_other" in words(1e-4, 3.1e-4)
     assert "nothing to balance" in words(1e-4, None)
+
+
+@pytest.mark.parametrize(
+    ("memory", "others", "said"),
+    [
+        (13.0, 5.2, "The context encoder's factor is 2.5 times larger."),
+        (2.1, 5.2, "The context encoder's factor is 2.5 times smaller."),
+        (5.4, 5.2, "Both grow by about the same factor."),
+    ],
+)
+def test_the_growth_in_words(memory: float, others: float, said: str, make_run: MakeRun) -> None:
+    found = diagnose(make_run(), episodes=3)
+    factors = {found.same_rate.rates: memory, found.others.rates: others}
+    variations = [
+        dataclasses.replace(v, first=0.1, converged=0.1 * factors.get(v.rates, 1.0))
+        for v in found.amplification.variations
+    ]
+    grown = dataclasses.replace(found.amplification, variations=tuple(variations))
+    assert said in dataclasses.replace(found, amplification=grown).words()[0]
+
+
+def test_few_updates_are_a_caveat(make_run: MakeRun) -> None:
+    found = diagnose(make_run(), episodes=3)
+    assert found.amplification.updates < 150
+    told = found.words()[0]
+    assert told.startswith(f"After only {found.amplification.updates} updates all of this may")
+    later = dataclasses.replace(found.amplification, updates=1000)
+    assert dataclasses.replace(found, amplification=later).words()[0].startswith("At LR_CE")
 
 
 def test_rates_that_are_equal_are_measured_once(make_run: MakeRun) -> None:

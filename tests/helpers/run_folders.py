@@ -19,7 +19,8 @@ MACHINE: dict[str, Any] = {
     "memory_bytes": 8 * 2**30,
     "gpu": None,
     "device": "cpu",
-    "threads": 1,
+    "threads": 0,
+    "torch_threads": 1,
     "versions": {"resel": "0.1.0", "torch": "2.13.0"},
     "parameter_groups": [
         {
@@ -42,6 +43,7 @@ def write_run(
     broken_at: int | None = None,
     events: Sequence[dict[str, Any]] = (),
     train_lines: int = 0,
+    ended_at: int | None = None,
     **settings: Any,
 ) -> Path:
     """A run with an evaluation every 1000 steps; without a status it has no result."""
@@ -60,7 +62,7 @@ def write_run(
             run.write_result(
                 {
                     "status": status,
-                    "steps": 1000 * (len(returns) - 1),
+                    "steps": 1000 * (len(returns) - 1) if ended_at is None else ended_at,
                     "eval_return_mean": sum(last) / len(last) if last else None,
                     "updates": 100,
                     "wall_seconds": 90.0,

@@ -96,6 +96,9 @@ def test_one_run(tmp_path: Path) -> None:
     evaluation = page.figures["return"]["data"]
     assert evaluation[1]["x"] == [0, 1000, 2000]
     assert evaluation[1]["y"] == [1.0, 2.5, 4.0]
+    assert evaluation[1]["name"] == "gru, seed 7" and evaluation[1]["mode"] == "lines+markers"
+    axis = page.figures["return"]["layout"]["yaxis"]
+    assert axis["title"]["text"] == "return (deterministic policy)"
     # The band is the standard deviation of 2 that the run recorded, as one closed outline.
     assert evaluation[0]["y"] == [-1.0, 0.5, 2.0, 6.0, 4.5, 3.0]
     assert page.figures["success"]["data"][0]["y"] == [0.5, 0.5, 0.5]
@@ -105,6 +108,7 @@ def test_one_run(tmp_path: Path) -> None:
     assert {"entropy", "alpha", "q-values", "speed", "time", "padding_share"} <= set(page.figures)
     assert page.row("lr_policy") == ["lr_policy", "0.125", "0.003"]
     assert page.row("processor")[1] == "Some processor"
+    assert page.row("threads")[1] == "1"
     assert page.row("1,000")[1:] == ["environment restarted", "it broke (env 0)"]
     assert "seed 7" in page.text and "3.25" in page.text and "completed" in page.text
 
@@ -265,7 +269,7 @@ def test_films(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = read(run, tmp_path)
     sources = [a["src"] for tag, a in page.tags if tag in ("video", "img")]
     assert sources == ["data:video/mp4;base64,ZmlsbQ=="]
-    assert "large.gif: 1 MB, too large" in page.text
+    assert "large.gif: 2.0 KiB, too large" in page.text
 
 
 def test_long_curves_are_thinned_and_the_page_says_so(tmp_path: Path) -> None:
@@ -318,6 +322,28 @@ def test_a_run_without_evaluations(tmp_path: Path) -> None:
     alone = read(tmp_path / "runs" / "a", tmp_path)
     assert "return" not in alone.figures and len(alone.figures["critic-loss"]["data"][0]["y"]) == 3
     assert "There was none yet." in alone.text
+
+
+def test_a_run_that_was_stopped_between_its_records(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "a", [1.0], status="interrupted", ended_at=359)
+    metrics = tmp_path / "runs" / "a" / "metrics.jsonl"
+    kept = [line for line in metrics.read_text().splitlines() if '"timing"' not in line]
+    metrics.write_text("\n".join(kept) + "\n")
+    page = read(tmp_path / "runs", tmp_path)
+    row = next(row for row in page.rows if row[:2] == ["a", "TMaze-v0"])
+    assert row[4:6] == ["interrupted", "359"]
+    assert row[-1] == "1.111"  # 100 updates in 90 seconds
+    assert ["a", "359", "run interrupted", ""] in page.rows
+
+
+def test_a_folder_with_one_run_names_it(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "a", [1.0, 2.0], encoder="gru", seed=3)
+    page = read(tmp_path / "runs", tmp_path)
+    assert "TMaze-v0: 1 run" in page.texts and "Folder runs" in page.texts
+    assert "Not read" not in page.texts and "not read" not in page.texts
+    assert page.texts.count("gru, seed 3") == 1  # the entry of the legend
+    write_run(tmp_path / "runs" / "b", [1.0], task="CartPole-V-v0")
+    assert "2 runs of 2 tasks" in read(tmp_path / "runs", tmp_path).texts
 
 
 def test_a_figure_that_is_not_finite_does_not_hide_the_others(tmp_path: Path) -> None:

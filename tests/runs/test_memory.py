@@ -70,4 +70,5 @@ def test_here() -> None:
 
 def test_sizes_for_people() -> None:
     assert format_bytes(3 * 2**29) == "1.5 GiB"
-    assert format_bytes(2**19) == "0.5 MiB"
+    assert format_bytes(3 * 2**19) == "1.5 MiB"
+    assert format_bytes(3 * 2**9) == "1.5 KiB"

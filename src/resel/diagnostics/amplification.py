@@ -98,6 +98,8 @@ class Amplification:
     encoder: str
     step: int
     """Environment steps of the run at its checkpoint."""
+    updates: int
+    """Updates of the run at its checkpoint."""
     distance: str
     """What is measured: of tanh(mean) for Box actions, of probabilities for Discrete ones."""
     seed: int
@@ -201,6 +203,7 @@ class Probe:
             task=self.config.task,
             encoder=self.config.network.encoder,
             step=self._trainer.step,
+            updates=self._trainer.learner.updates,
             distance="probabilities" if self._trainer.learner.dims.discrete else "tanh(mean)",
             seed=self._seed,
             lengths=tuple(len(t) for t in self._trajectories),

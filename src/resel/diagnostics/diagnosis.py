@@ -24,6 +24,10 @@ _TOLERANCE = 0.02
 _REACH = 1000.0
 _BALANCE = 3.0
 """Rates within this factor of the balanced one are left alone."""
+_SAME = 1.1
+"""Numbers within this factor of each other are called the same."""
+_EARLY = 1000
+"""Updates before which a policy changes too fast for its numbers to last."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +70,12 @@ class Diagnosis:
     def _findings(self) -> str:
         same, others = self.same_rate, self.others
         factors = self.amplification.factor(same), self.amplification.factor(others)
+        updates = self.amplification.updates
+        early = f"After only {updates:,} updates all of this may still change: at"
         return (
-            f"At LR_CE = LR_other = {self.lr_other:g}, one update of the context encoder moves the "
-            f"actions by {same.first:.3g} at the first step and by {same.converged:.3g} in the end"
+            f"{early if updates < _EARLY else 'At'} LR_CE = LR_other = {self.lr_other:g}, one "
+            f"update of the context encoder moves the actions by {same.first:.3g} at the first "
+            f"step and by {same.converged:.3g} in the end"
             f"{_times(factors[0])}; one of the other layers by {others.first:.3g} and "
             f"{others.converged:.3g}{_times(factors[1])}.{self._growth(*factors)}"
         )
@@ -76,7 +83,11 @@ class Diagnosis:
     def _growth(self, memory: float | None, others: float | None) -> str:
         """The growth that is the memory's own: actions may be easier to move later in any case."""
         if memory is not None and others is not None:
-            return f" The context encoder's grows {memory / others:.1f} times more."
+            ratio = memory / others
+            if _about_one(ratio):
+                return " Both grow by about the same factor."
+            size = f"{ratio:.1f} times larger" if ratio > 1 else f"{1 / ratio:.1f} times smaller"
+            return f" The context encoder's factor is {size}."
         if self.doubt is None and self.amplification.saturation.at_first:
             return " The first actions of the policy are saturated, so no factors are given."
         return ""
@@ -189,6 +200,12 @@ def _times(factor: float | None) -> str:
 
 
 def _share(rate: float, other: float, name: str = "LR_other") -> str:
+    if _about_one(rate / other):
+        return f"about the same as {name}"
     if rate < other:
         return f"{other / rate:.2g} times smaller than {name}"
     return f"{rate / other:.2g} times {name}"
+
+
+def _about_one(ratio: float) -> bool:
+    return 1 / _SAME <= ratio <= _SAME

@@ -9,6 +9,7 @@ from typing import Any
 from resel.config import GROUP_OF, Config
 from resel.reports.elements import Cell, Html, code, escape, fold, table
 from resel.reports.reading import Experiment, RunRecord
+from resel.runs import format_bytes
 from resel.tasks import task_settings
 
 _EVENT_WORDS = ("step", "kind", "event", "environment", "message", "traceback")
@@ -74,10 +75,12 @@ def _machine(place: Mapping[str, Any]) -> dict[str, Cell]:
     return {
         "processor": _word(place.get("cpu")),
         "cores": _word(place.get("cores")),
-        "memory": f"{memory / 2**30:.0f} GiB" if isinstance(memory, int) else "–",
+        "memory": format_bytes(memory) if isinstance(memory, int) else "–",
         "GPU": _word(place.get("gpu")),
         "device": _word(place.get("device")),
-        "threads": _word(place.get("threads")),
+        "threads": _word(
+            place.get("torch_threads", place.get("threads"))
+        ),  # 0 asks for a good number
         "system": _word(place.get("platform")),
         "python": _word(place.get("python")),
         "packages": table_text(", ".join(f"{name} {_word(v)}" for name, v in listed)),
@@ -112,10 +115,7 @@ def event_rows(run: RunRecord) -> list[list[Cell]]:
         rows.append([step, "not finite", f"the first time: {', '.join(names)}"])
     if run.status not in ("completed", "no result yet"):
         said = run.result.get("fault")
-        ended = run.result.get("steps")
-        rows.append(
-            [ended if isinstance(ended, int) else run.steps, f"run {run.status}", str(said or "")]
-        )
+        rows.append([run.steps, f"run {run.status}", str(said or "")])
     return rows
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 MOST_POINTS = 1000
 """Points of a line on the page; pictures and tables get all of them."""
+_FEW_POINTS = 30
 
 # Okabe and Ito's colours without black and yellow, which vanish on a dark or light page.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c8c8c")
@@ -43,6 +44,11 @@ class Line:
     def dash(self) -> tuple[int, ...]:
         """Lengths of strokes and gaps in pixels; none for a solid line."""
         return (2, 2) if self.reference else _DASHES[self.group % len(_DASHES)]
+
+    @property
+    def marked(self) -> bool:
+        """Whether there are so few points that each gets a mark."""
+        return len(self.x) < _FEW_POINTS and not self.reference
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from resel.experiments.statistics import mean_and_error
+from resel.reports.curves import EVALUATED
 from resel.reports.elements import Cell, Html, duration, fold, paragraph, table, tiles, with_error
 from resel.reports.facts import (
     all_settings,
@@ -31,7 +32,7 @@ from resel.reports.seeds import (
 _MEAN, _QUARTILES, _RUNS = "mean ± standard error", "interquartile mean", "single runs"
 _FEWEST_FOR_QUARTILES = 4  # below, nothing is cut off and it is the mean again
 _MEASURES = (
-    ("return_mean", "return", "Evaluation return", "return (reward)"),
+    ("return_mean", "return", "Evaluation return", EVALUATED),
     ("success_rate", "success", "Success rate", "share of episodes (0 to 1)"),
 )
 
@@ -48,12 +49,20 @@ def folder_page(name: str, found: Collection, paper: list[PaperNumber]) -> Page:
         Section("Divergences and events", [_events(found.runs)]),
         Section("Settings", _settings(compared)),
         Section("Machines", [machine_table(found.runs)]),
-        Section("Not read", [_failures(found)]),
     ]
-    title = found.experiments[0].title if len(found.experiments) == 1 else f"Runs in {name}"
-    tasks = len({study.task for study in compared})
-    counts = f"Runs: {len(found.runs)}, tasks: {tasks}, folder: {name}"
-    return Page(title, counts, sections)
+    if found.failures:
+        sections.append(Section("Not read", [_failures(found)]))
+    return Page(_title(found), f"Folder {name}", sections)
+
+
+def _title(found: Collection) -> str:
+    if len(found.experiments) == 1:
+        return found.experiments[0].title
+    tasks = sorted({run.config.task for run in found.runs})
+    runs = "1 run" if len(found.runs) == 1 else f"{len(found.runs)} runs"
+    if len(tasks) > 1:
+        return f"{runs} of {len(tasks)} tasks"
+    return f"{tasks[0] or 'An environment of the caller'}: {runs}"
 
 
 def _heading(study: Study, found: Collection) -> str:
@@ -67,7 +76,9 @@ def _tiles(found: Collection) -> Html:
         status[run.status] = status.get(run.status, 0) + 1
     hours = sum(run.seconds or 0.0 for run in found.runs)
     facts: list[tuple[str, Cell]] = [("runs", len(found.runs)), *sorted(status.items())]
-    return tiles([*facts, ("not read", len(found.failures)), ("time in all", duration(hours))])
+    if found.failures:
+        facts.append(("not read", len(found.failures)))
+    return tiles([*facts, ("time in all", duration(hours))])
 
 
 def _study(heading: str, study: Study, paper: list[PaperNumber]) -> list[Html | tuple[Figure, ...]]:
@@ -125,7 +136,7 @@ def _group_lines(index: int, group: Group, groups: list[Group], key: str) -> lis
         return []
     largest = _largest(groups)
     if largest == 1:
-        return [Line(group.label, *curves[0], group=index)]
+        return [Line(f"{group.label}, seed {group.runs[0].seed}", *curves[0], group=index)]
     views = [(_MEAN, mean_band)]
     if largest >= _FEWEST_FOR_QUARTILES:
         views.append((_QUARTILES, interquartile_band))
@@ -242,7 +253,5 @@ def _settings(compared: Sequence[Study]) -> list[Html | tuple[Figure, ...]]:
 
 
 def _failures(found: Collection) -> Html:
-    if not found.failures:
-        return paragraph("None: every run in the folder could be read.")
     rows: list[list[Cell]] = [[fault.name, table_text(fault.reason)] for fault in found.failures]
     return table(("folder", "reason"), rows)

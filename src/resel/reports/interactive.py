@@ -46,16 +46,15 @@ def plotly_figure(figure: Figure) -> dict[str, Any]:
 
 
 def _trace(line: Line, figure: Figure) -> dict[str, Any]:
-    known = [value for value in line.y if math.isfinite(value)]
     hover = "%{fullData.name}<br>step %{x:,.0f}<br>%{y:.5~g}"
     trace: dict[str, Any] = {
         "type": "scatter",
-        "mode": "lines" if len(known) > 1 else "markers",
+        "mode": _mode(line),
         "name": _text(line.label),
         "x": _numbers(line.x),
         "y": _numbers(line.y, positive=figure.log_y),
         "line": {"color": line.colour, "dash": _dash(line.dash), "width": 2},
-        "marker": {"color": line.colour, "size": 8},
+        "marker": {"color": line.colour, "size": 7},
         "meta": _meta(line),
         "visible": _visible(line, figure),
     }
@@ -64,6 +63,13 @@ def _trace(line: Line, figure: Figure) -> dict[str, Any]:
         trace["customdata"] = list(zip(line.counts, map(_shown, errors), strict=True))
         hover += " ± %{customdata[1]}<br>runs: %{customdata[0]}"
     return {**trace, "hovertemplate": hover + "<extra></extra>"}
+
+
+def _mode(line: Line) -> str:
+    known = sum(map(math.isfinite, line.y))
+    if known < 2:
+        return "markers"
+    return "lines+markers" if line.marked else "lines"
 
 
 def _band(line: Line, figure: Figure) -> list[dict[str, Any]]:

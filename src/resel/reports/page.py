@@ -85,8 +85,7 @@ def _card(figure: Figure) -> str:
         for i, view in enumerate(figure.views)
     )
     choice = f'<div class="views" role="group">{views}</div>' if len(figure.views) > 1 else ""
-    legend = figure.legend
-    entries = "".join(map(_entry, legend)) if len(legend) > 1 else ""
+    entries = "".join(map(_entry, figure.legend))
     longest = max((len(line.x) for line in figure.lines), default=0)
     note = figure.note
     if longest > MOST_POINTS:

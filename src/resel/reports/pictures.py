@@ -42,9 +42,8 @@ def _draw(figure: Figure, path: Path) -> None:
     axes.grid(alpha=0.3)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    if len(figure.legend) > 1:
-        for text in axes.legend(frameon=False, fontsize=8).get_texts():
-            text.set_parse_math(False)
+    for text in axes.legend(frameon=False, fontsize=8).get_texts():
+        text.set_parse_math(False)
     # Without a date and with fixed ids, the same runs give the same files.
     with matplotlib.rc_context({"svg.hashsalt": "resel", "svg.fonttype": "none"}):
         canvas.savefig(path.with_name(path.name + ".png"), dpi=200)
@@ -53,11 +52,11 @@ def _draw(figure: Figure, path: Path) -> None:
 
 def _draw_line(line: Line, axes: object) -> None:
     style = (0, tuple(length / 2 for length in line.dash)) if line.dash else "-"
-    marker = "o" if len(line.x) == 1 else ""
+    marker = "o" if line.marked else ""
     # A leading underscore would hide the line from the legend.
     label = line.label if not line.label.startswith("_") else f" {line.label}"
     axes.plot(  # type: ignore[attr-defined]
-        line.x, line.y, label=label, color=line.colour, linestyle=style, marker=marker
+        line.x, line.y, label=label, color=line.colour, linestyle=style, marker=marker, markersize=4
     )
     if line.low is not None and line.high is not None:
         axes.fill_between(  # type: ignore[attr-defined]

@@ -59,8 +59,10 @@ class RunRecord:
 
     @property
     def steps(self) -> int:
-        """The last step anything was recorded at."""
-        return max(int(line["step"]) for line in self.metrics)
+        """The step the run has got to: its end may lie after the last record."""
+        ended = self.result.get("steps")
+        recorded = max(int(line["step"]) for line in self.metrics)
+        return max(ended, recorded) if isinstance(ended, int) else recorded
 
     @property
     def final_return(self) -> float | None:
@@ -87,9 +89,12 @@ class RunRecord:
 
     @property
     def updates_per_second(self) -> float | None:
-        """The median of what was recorded once learning had begun."""
+        """The median of what was recorded once learning had begun, or that of the whole run."""
         rates = [rate for rate in self.points("timing", "updates_per_second")[1] if rate > 0]
-        return float(np.median(rates)) if rates else None
+        if rates:
+            return float(np.median(rates))
+        updates = self.result.get("updates")
+        return updates / self.seconds if self.seconds and is_number(updates) and updates else None
 
     def first_broken(self) -> tuple[int, list[str]] | None:
         """The first step at which a recorded number was not finite, and the names of those."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-import math
 from collections.abc import Callable
 from pathlib import Path
 
+from resel.reports.curves import EVALUATED
 from resel.reports.elements import Cell, Html, duration, escape, paragraph, table, tiles
 from resel.reports.facts import (
     all_settings,
@@ -19,6 +19,7 @@ from resel.reports.facts import (
 from resel.reports.figures import Figure, Line, file_name
 from resel.reports.page import Page, Section
 from resel.reports.reading import RunRecord
+from resel.runs import format_bytes
 
 LARGEST_FILM = 4 * 2**20
 """Bytes of a film that is still put into the page."""
@@ -99,13 +100,13 @@ def _evaluation_figures(run: RunRecord) -> tuple[Figure, ...]:
     )
     share, last = "share of episodes (0 to 1)", "The last complete episode of the exploring policy."
     figures = (
-        Figure("return", "Evaluation return", "return (reward)", _return_line(run), note),
+        Figure("return", "Evaluation return", EVALUATED, _return_line(run), note),
         Figure("success", "Success rate", share, _lines(run, "eval", ["success_rate"])),
         Figure("length", "Episode length", "length (steps)", _lines(run, "eval", ["length_mean"])),
         Figure(
             "episode-return",
             "Return while training",
-            "return (reward)",
+            "return (exploring policy)",
             _lines(run, "train", [_EPISODE_RETURN]),
             last,
         ),
@@ -117,10 +118,10 @@ def _return_line(run: RunRecord) -> list[Line]:
     steps, means = run.points("eval", "return_mean")
     _, spread = run.points("eval", "return_std")
     if len(spread) != len(means):
-        return [Line("return", steps, means)]
+        return [Line(_method(run), steps, means)]
     low = [mean - deviation for mean, deviation in zip(means, spread, strict=True)]
     high = [mean + deviation for mean, deviation in zip(means, spread, strict=True)]
-    return [Line("return", steps, means, low, high)]
+    return [Line(_method(run), steps, means, low, high)]
 
 
 def _learning_figures(run: RunRecord) -> tuple[Figure, ...]:
@@ -168,14 +169,22 @@ def _timing_figures(run: RunRecord) -> tuple[Figure, ...]:
     steps, seconds = run.points("timing", "seconds")
     if steps:
         minutes = [value / 60 for value in seconds]
-        figures.append(Figure("time", "Time taken", "minutes", [Line("time", steps, minutes)]))
+        figures.append(
+            Figure("time", "Time taken", "minutes", [Line(_method(run), steps, minutes)])
+        )
     return tuple(figures)
 
 
 def _lines(
     run: RunRecord, kind: str, keys: list[str], name: Callable[[str], str] = str
 ) -> list[Line]:
-    return [Line(name(key), *run.points(kind, key), group=i) for i, key in enumerate(keys)]
+    """A line for each number; a number that is alone is what the figure is about, so it is named
+    after the run."""
+    labels = [_method(run)] if len(keys) == 1 else [name(key) for key in keys]
+    return [
+        Line(label, *run.points(kind, key), group=index)
+        for index, (label, key) in enumerate(zip(labels, keys, strict=True))
+    ]
 
 
 def _events(run: RunRecord) -> Html:
@@ -192,8 +201,8 @@ def _film(folder: Path) -> list[Html]:
     for path in sorted(films):
         size = path.stat().st_size
         if size > LARGEST_FILM:
-            megabytes = math.ceil(size / 2**20)
-            parts.append(paragraph(f"Film {path.name}: {megabytes} MB, too large for this page."))
+            too_large = f"{format_bytes(size)}, too large for this page."
+            parts.append(paragraph(f"Film {path.name}: {too_large}"))
             continue
         data = base64.b64encode(path.read_bytes()).decode()
         source = f"data:{_FILMS[path.suffix.lower()]};base64,{data}"

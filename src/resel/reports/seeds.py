@@ -19,8 +19,8 @@ from resel.reports.reading import Collection, Points, RunRecord
 
 _LONGEST_LABEL = 48
 # What changes neither the course of a run nor how its figures are measured.
-_WITHOUT_EFFECT = {"seed", "device", "threads", "log_every", "checkpoint_every"}
-_WITHOUT_EFFECT |= {"env_workers", "env_timeout", "env_restarts"}
+WITHOUT_EFFECT = {"seed", "device", "threads", "log_every", "checkpoint_every"}
+WITHOUT_EFFECT |= {"env_workers", "env_timeout", "env_restarts"}
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _finite(curve: Points) -> Points:
 
 
 def _settings(run: RunRecord) -> dict[str, Any]:
-    return {k: v for k, v in run.config.flat().items() if k not in _WITHOUT_EFFECT}
+    return {k: v for k, v in run.config.flat().items() if k not in WITHOUT_EFFECT}
 
 
 def _key(run: RunRecord) -> tuple[tuple[str, Any], ...]:

@@ -14,7 +14,10 @@ def available_memory(root: Path = Path("/")) -> int | None:
 
 def format_bytes(count: int) -> str:
     """A size for people."""
-    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count / 2**10:.1f} KiB"
 
 
 def _of_machine(root: Path) -> int | None:
