@@ -230,7 +230,7 @@ class RESeL:
         self._trainer.close()
 
     def _evaluation_stage(self, env: str | Env | EnvFactory) -> Stage:
-        """The environment the caller wants to evaluate in, refused if this agent cannot act there."""
+        """The caller's environment to evaluate in, refused if this agent cannot act there."""
         made: Any = env
         if isinstance(env, str):
             made = make_task(self.config.replace(task=env), evaluation=True)

@@ -251,9 +251,13 @@ def test_environments_of_the_old_gym(toy: Any, method: str, told: str) -> None:
     if method == "seed":
         Old.reset = lambda self: toy.reset(self)
     stage = Stage(Old())
-    with pytest.raises(EnvironmentFault, match=told):
+
+    def play() -> None:
         stage.reset(1)
         stage.step(np.zeros(2, np.float32))
+
+    with pytest.raises(EnvironmentFault, match=told):
+        play()
 
 
 @pytest.mark.parametrize("name", ["observation_space", "action_space"])

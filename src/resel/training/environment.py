@@ -135,7 +135,9 @@ class Stage(AnyStage):
             start = self.env.reset(seed=seed)
         except (Exception, SystemExit) as error:
             if isinstance(error, TypeError) and "argument 'seed'" in str(error):
-                raise EnvironmentFault(f"{self.called} cannot be seeded: {_RESET_RETURNS}.") from error
+                raise EnvironmentFault(
+                    f"{self.called} cannot be seeded: {_RESET_RETURNS}."
+                ) from error
             raise EnvironmentFault(
                 f"{self.called} raised {type(error).__name__} in reset(seed={seed}): {error}"
             ) from error
@@ -241,9 +243,9 @@ class Stage(AnyStage):
                 i = int(np.argmax(outside))
                 self._bounds = None
                 self._tell(
-                    f"{self.called}: the observation at {where} has {encoded[i]:g} as number {i}, outside the "
-                    f"[{low[i]:g}, {high[i]:g}] its space declares. It is used as it is; further "
-                    "cases are not reported."
+                    f"{self.called}: the observation at {where} has {encoded[i]:g} as number {i}, "
+                    f"outside the [{low[i]:g}, {high[i]:g}] its space declares. It is used as "
+                    "it is; further cases are not reported."
                 )
         return encoded
 
@@ -251,9 +253,9 @@ class Stage(AnyStage):
         if self._cap_is_ours:
             self._cap_is_ours = False
             self._tell(
-                f"{self.called}: an episode was cut (as truncation) after {self._cap} steps, the most allowed "
-                "where no limit is set. max_episode_steps sets another, up to buffer_steps; "
-                "further cases are not reported."
+                f"{self.called}: an episode was cut (as truncation) after {self._cap} steps, the "
+                "most allowed where no limit is set. max_episode_steps sets another, up to "
+                "buffer_steps; further cases are not reported."
             )
 
 

@@ -150,8 +150,8 @@ class WorkerStage(AnyStage):
     def _hung(self) -> EnvironmentFault:
         self._end()
         return EnvironmentFault(
-            f"{self._called} took longer than {self._seconds:g} s for {self._where}, and its process "
-            "was ended. If it is only slow, raise env_timeout."
+            f"{self._called} took longer than {self._seconds:g} s for {self._where}, and its "
+            "process was ended. If it is only slow, raise env_timeout."
         )
 
     def _died(self) -> EnvironmentFault:
