@@ -151,6 +151,32 @@ def test_evaluation_environment_of_the_caller(tiny: dict[str, Any], toy: Any) ->
     assert agent.num_timesteps == 20
 
 
+@pytest.mark.parametrize("given", ["name", "function"])
+def test_evaluation_environments_are_given_like_others(
+    tiny: dict[str, Any], toy: Any, given: str
+) -> None:
+    agent = RESeL(toy(), **{**tiny, "eval_every": 10})
+    agent.learn(10, eval_env=BOX if given == "name" else toy)
+    assert [step for step, _, _ in agent.evaluations] == [0, 10]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"eval_env": 3}, "eval_env=3 is neither a name"),
+        ({"eval_env": "Nowhere-v0"}, "no task or Gymnasium environment 'Nowhere-v0'"),
+        ({"eval_env": DISCRETE}, "but eval_env has"),
+        ({"callback": 3}, "callback=3 cannot be called: give a function"),
+        ({"callback": [print, "x"]}, "cannot be called: give a function"),
+    ],
+)
+def test_what_learn_cannot_use(tiny: dict[str, Any], wrong: dict[str, Any], message: str) -> None:
+    agent = RESeL(BOX, **tiny)
+    with pytest.raises(ReselError, match=message):
+        agent.learn(10, **wrong)
+    assert agent.num_timesteps == 0
+
+
 def test_evaluating_between_two_calls_of_learn(tiny: dict[str, Any], toy: Any) -> None:
     """In the only environment there is: the unfinished episode must not go on in another."""
     agent = RESeL(toy(length=5, spread=0), **tiny)
@@ -172,6 +198,13 @@ def test_episodes_can_be_cut(tiny: dict[str, Any], toy: Any) -> None:
         pieces = list(agent._trainer.buffer)
         assert [piece.length for piece in pieces] == [3] * 10
         assert not any(piece.terminated for piece in pieces)
+
+
+def test_several_in_one_are_asked_for_by_number(tiny: dict[str, Any]) -> None:
+    several = gymnasium.make_vec(BOX, num_envs=2)
+    for env in (several, lambda: several):
+        with pytest.raises(ConfigError, match="num_envs="):
+            RESeL(env, **tiny)
 
 
 @pytest.mark.parametrize("env", [3, None, lambda: "Pendulum-v1", lambda: None])
@@ -205,6 +238,10 @@ def test_keywords_reach_the_agent(tiny: dict[str, Any]) -> None:
     ("wrong", "message"),
     [
         ({"lr_polcy": 1e-3}, "Did you mean lr_policy"),
+        ({"config": {"gamma": 0.9}}, "is a dict: it must be a resel.Config. Pass single settings"),
+        ({"lr_ce": 1e-4}, r"Did you mean lr_context_encoder\?"),
+        ({"lr": 1e-4}, r"Did you mean lr_context_encoder, lr_policy, lr_critic\?"),
+        ({"learning_rate": 1e-4}, "Did you mean lr_context_encoder, lr_policy"),
         ({"encoder": "transformer"}, "choose one of mamba, gru, lstm, mlp"),
         ({"size": "huge"}, "choose one of paper, small, tiny"),
         ({"preset": "mine"}, "choose from paper"),
@@ -392,6 +429,18 @@ def test_a_state_of_other_rows(trained: dict[str, RESeL]) -> None:
         agent.predict(observations(1)[0], state)
     with pytest.raises(BadInputError, match="episode_start has 2 entries for 3"):
         agent.predict(observations(3), state, [True, False])
+    with pytest.raises(BadInputError, match="episode_start has 1 entries for 3"):
+        agent.predict(observations(3), None, [True])
+
+
+@pytest.mark.parametrize("other", [{"width": 12}, {"encoder": "lstm"}])
+def test_a_state_of_another_agent(
+    trained: dict[str, RESeL], tiny: dict[str, Any], other: dict[str, Any]
+) -> None:
+    for agent in (trained[DISCRETE], RESeL(BOX, **{**tiny, **other})):
+        _, state = agent.predict(observations(1)[0])
+        with pytest.raises(BadInputError, match="state of an agent with other sizes"):
+            trained[BOX].predict(observations(1)[0], state)
 
 
 def test_the_reward_where_it_is_an_input(tiny: dict[str, Any]) -> None:

@@ -26,9 +26,11 @@ from resel.training import (
     ProgressLine,
     Stage,
     Trainer,
+    build,
     check_spaces,
     evaluate,
     make_stages,
+    make_task,
     read_agent,
     save_agent,
     spaces_of,
@@ -68,6 +70,11 @@ class RESeL:
         task = env if isinstance(env, str) else ""
         if config is None:
             config = configure(task, preset=preset, size=size, **settings)
+        elif not isinstance(config, Config):
+            raise ConfigError(
+                f"config={config!r} is a {type(config).__name__}: it must be a resel.Config. Pass "
+                "single settings by name, as in RESeL(env, gamma=0.9)."
+            )
         elif size is not None or settings or preset != "paper":
             raise ConfigError(
                 "Give either config=... or single settings: config.replace(...) changes a config."
@@ -106,21 +113,18 @@ class RESeL:
         total_timesteps: int,
         *,
         callback: Callback | Sequence[Callback] | None = None,
-        eval_env: Env | None = None,
+        eval_env: str | Env | EnvFactory | None = None,
         progress_bar: bool = False,
     ) -> Self:
         """Take `total_timesteps` further steps in the environment, learning all the while.
 
         `callback` is called with a `TrainProgress` after every step and ends the training by
-        returning False. Evaluations use `eval_env`, or an environment made like the first one.
+        returning False. Evaluations use `eval_env`, given like `env`, or an environment made like
+        the first one.
         """
-        steps = _whole("learn", total_timesteps)
+        steps, callbacks = _whole("learn", total_timesteps), _callbacks(callback)
         if eval_env is not None:
-            stage = Stage(eval_env)
-            check_spaces(stage, spaces_of(self._stage), "eval_env")
-            _check_separate([self._stage, stage])
-            self._trainer.evaluation_stage = stage
-        callbacks = [] if callback is None else [callback] if callable(callback) else list(callback)
+            self._trainer.evaluation_stage = self._evaluation_stage(eval_env)
         line = None
         if progress_bar:
             line = ProgressLine(self._trainer.step, self._trainer.step + steps)
@@ -156,11 +160,15 @@ class RESeL:
                 f"predict got {type(state).__name__} as state: pass what the last call returned, "
                 "or None to start an episode."
             )
+        starts = _row_flags(episode_start, rows)
         if state is None:
             state = actor.initial_state(rows)
             starts = np.ones(rows, np.bool_)
-        else:
-            starts = _row_flags(episode_start, rows)
+        elif not actor.fits(state):
+            raise BadInputError(
+                "predict got the state of an agent with other sizes or another encoder: pass what "
+                "the last call of this agent returned, or None to start an episode."
+            )
         if state.rows != rows:
             raise BadInputError(
                 f"predict got {rows} observations and a state of {state.rows} rows: pass the "
@@ -221,6 +229,23 @@ class RESeL:
         """Release the simulators."""
         self._trainer.close()
 
+    def _evaluation_stage(self, env: str | Env | EnvFactory) -> Stage:
+        """The caller's environment to evaluate in, refused if this agent cannot act there."""
+        made: Any = env
+        if isinstance(env, str):
+            made = make_task(self.config.replace(task=env), evaluation=True)
+        elif not isinstance(env, gymnasium.Env):
+            made = build(env, "eval_env") if callable(env) else None
+        if made is None:
+            raise ConfigError(
+                f"eval_env={env!r} is neither a name, nor an environment, nor a function that "
+                "makes one."
+            )
+        stage = Stage(made, name="The evaluation environment")
+        check_spaces(stage, spaces_of(self._stage), "eval_env")
+        _check_separate([self._stage, stage])
+        return stage
+
     def _last_reward(self, reward: Any, starts: NDArray[np.bool_]) -> NDArray[np.float32]:
         if reward is None:
             if self.config.network.reward_input and not starts.all():
@@ -246,6 +271,18 @@ def _whole(verb: str, count: Any) -> int:
     return int(count)
 
 
+def _callbacks(given: Any) -> list[Callback]:
+    if given is None:
+        return []
+    several = [given] if callable(given) else given
+    if not isinstance(several, Sequence) or not all(map(callable, several)):
+        raise ConfigError(
+            f"callback={given!r} cannot be called: give a function of one TrainProgress, or a "
+            "list of such functions."
+        )
+    return list(several)
+
+
 def _make_stages(
     env: str | Env | EnvFactory, config: Config
 ) -> tuple[list[AnyStage], AnyStage | None]:
@@ -262,6 +299,11 @@ def _make_stages(
                     "function that makes one instead of the environment itself."
                 )
         return [Stage(env, limit=settings.max_episode_steps, longest=settings.buffer_steps)], None
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        raise ConfigError(
+            f"env={env!r} is several environments in one: give the name or a function that makes "
+            "a single one, and num_envs= for how many."
+        )
     if not callable(env):
         raise ConfigError(
             f"env={env!r} is neither a name, nor an environment, nor a function that makes one."

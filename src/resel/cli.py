@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import os
 import shlex
@@ -12,12 +13,13 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import tyro
+from gymnasium.spaces import Box
 from rich.console import Console
 from rich.table import Column, Table
 
@@ -48,6 +50,7 @@ from resel.training import (
     Resume,
     Run,
     Stage,
+    choose_device,
     describe_groups,
     evaluate,
     evaluation_seeds,
@@ -84,7 +87,10 @@ class TrainArguments:
     training: TrainingConfig
     preset: str = "paper"
     """Settings to start from: paper, or released where the released code differs."""
-    size: Annotated[SizeName | None, tyro.conf.arg(help=f"Network size ({_SIZE_TEXT}).")] = None
+    size: Annotated[
+        str | None,  # not a Literal: refusing another word, the parser would also offer `None`
+        tyro.conf.arg(help=f"Network size ({_SIZE_TEXT}).", metavar="{" + ",".join(SIZES) + "}"),
+    ] = None
     run_dir: Path | None = None
     """Where the run is written; a new folder under runs/ if not given."""
     resume: Resume = "never"
@@ -495,6 +501,9 @@ def _run_verb(arguments: Sequence[str]) -> int:
 def _train_arguments(argv: Sequence[str]) -> TrainArguments:
     """Parse twice: once to learn task, preset and size, then with the defaults they bring."""
 
+    named = next((word for word in argv if get_task(word) is not None), "")
+    asks = any(word in ("-h", "--help") for word in argv)
+
     def parse(config: Config) -> TrainArguments:
         default = TrainArguments(
             task=tyro.MISSING,
@@ -502,18 +511,39 @@ def _train_arguments(argv: Sequence[str]) -> TrainArguments:
             algorithm=config.algorithm,
             training=config.training,
         )
-        return tyro.cli(
-            tyro.conf.OmitArgPrefixes[TrainArguments],
-            args=argv,
-            default=default,
-            prog="resel train",
-        )
+        with _our_words():
+            return tyro.cli(
+                tyro.conf.OmitArgPrefixes[TrainArguments],
+                args=argv,
+                default=default,
+                prog=f"resel train {named}".rstrip() if not asks else "resel train",
+            )
 
-    if any(word in ("-h", "--help") for word in argv):
-        named = next((word for word in argv if get_task(word) is not None), "")
-        return parse(configure(named))
-    first = parse(Config())
-    return parse(configure(first.task, preset=first.preset, size=first.size))
+    first = parse(configure(named))  # whose defaults are also those that hints show
+    size = cast("SizeName | None", first.size)  # looked at by `configure`
+    return parse(configure(first.task, preset=first.preset, size=size))
+
+
+@contextmanager
+def _our_words() -> Iterator[None]:
+    """A value that a config refuses is told as the config tells it.
+
+    The parser would put the name of the group in front, which is no flag of anybody's.
+    """
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):
+            yield
+    except SystemExit as left:
+        cause: BaseException | None = left
+        while cause is not None and not isinstance(cause, ConfigError):
+            cause = cause.__context__
+        if cause is not None:
+            said.truncate(0)
+            raise cause from None
+        raise
+    finally:
+        sys.stderr.write(said.getvalue())
 
 
 def _resume_arguments(argv: Sequence[str]) -> ResumeArguments:
@@ -526,12 +556,13 @@ def _resume_arguments(argv: Sequence[str]) -> ResumeArguments:
             algorithm=config.algorithm,
             training=config.training,
         )
-        return tyro.cli(
-            tyro.conf.OmitArgPrefixes[ResumeArguments],
-            args=argv,
-            default=default,
-            prog="resel resume",
-        )
+        with _our_words():
+            return tyro.cli(
+                tyro.conf.OmitArgPrefixes[ResumeArguments],
+                args=argv,
+                default=default,
+                prog="resel resume",
+            )
 
     if any(word in ("-h", "--help") for word in argv):
         runs = [Path(word) for word in argv if Path(word, "config.json").is_file()]
@@ -624,16 +655,32 @@ def _positive(name: str, value: int) -> int:
 
 
 def _show_task(name: str, preset: str) -> int:
-    make_env(name).close()  # refuses unknown names with near matches
+    env = make_env(name)  # refuses unknown names with near matches
+    env.close()
     config, own = configure(name, preset=preset), task_settings(name, preset)
+    meant = _what_automatic_means(config, isinstance(env.action_space, Box))
     table = Table("setting", "value", "", box=None)
     for group in ("network", "algorithm", "training"):
         table.add_row(f"[bold]{group}[/bold]")
         for field in dataclasses.fields(getattr(config, group)):
             value = getattr(getattr(config, group), field.name)
-            table.add_row(field.name, str(value), "task's own" if field.name in own else "")
+            shown = meant.get((field.name, value), str(value))
+            table.add_row(field.name, shown, "task's own" if field.name in own else "")
     _out.print(table)
     return 0
+
+
+def _what_automatic_means(config: Config, continuous: bool) -> dict[tuple[str, Any], str]:
+    """In words, the settings whose value leaves the choice to us."""
+    small = config.network.width < SIZES["paper"]["width"]
+    return {
+        ("entropy_coefficient", None): f"automatic: {1 if continuous else 0.2}",
+        ("fixed_alpha", None): "none: it is tuned",
+        ("context_length", None): "whole trajectories",
+        ("max_episode_steps", None): "the task's own",
+        ("threads", 0): f"automatic: {1 if small else 'all cores'}",
+        ("device", "auto"): f"automatic: {choose_device('auto')}",
+    }
 
 
 def _show_diagnosis(found: Diagnosis) -> None:

@@ -279,7 +279,7 @@ class Config:
                 continue
             group = GROUP_OF.get(name)
             if group is None:
-                near = difflib.get_close_matches(name, GROUP_OF, n=3)
+                near = _MEANT.get(name) or difflib.get_close_matches(name, GROUP_OF, n=3)
                 hint = f" Did you mean {', '.join(near)}?" if near else ""
                 raise ConfigError(f"There is no setting named {name!r}.{hint}")
             _check_type(name, value)
@@ -323,6 +323,15 @@ GROUP_OF: dict[str, str] = {
     f.name: group for group, cls in _GROUPS.items() for f in dataclasses.fields(cls)
 }
 """Which group each setting lives in."""
+
+_RATES = ["lr_context_encoder", "lr_policy", "lr_critic"]
+_MEANT: dict[str, list[str]] = {
+    "lr_ce": ["lr_context_encoder"],
+    "lr_other": ["lr_policy", "lr_critic"],
+    "lr": _RATES,
+    "learning_rate": _RATES,
+}
+"""What people mean by names that are spelled too differently to be found."""
 
 _HINTS: dict[str, Any] = {
     name: hint for cls in _GROUPS.values() for name, hint in get_type_hints(cls).items()

@@ -101,7 +101,7 @@ IN_MID_RUN = {
     "text reward": "reward at step 5 of an episode is 'much', not a number",
     "shape": "has shape (3,), expected (2,)",
     "text observation": "not an array of numbers",
-    "four": "at step 5 of an episode: not enough values",
+    "four": "at step 5 of an episode: step must return (observation, reward, terminated, truncated",
 }
 AT_ONCE = {
     "make": (1, "FileNotFoundError: the model file is gone"),
@@ -230,6 +230,50 @@ def test_faults_keep_their_cause(toy: Any) -> None:
     with pytest.raises(EnvironmentFault, match="LookupError at step 1") as caught:
         stage.step(np.zeros(2, np.float32))
     assert isinstance(caught.value.__cause__, LookupError)
+
+
+@pytest.mark.parametrize(
+    ("method", "told"),
+    [
+        ("step", r"Old\) returned 4 values at step 1 .*: step must return \(observation, "),
+        ("reset", r"Old\) returned one value of type ndarray from reset.*\(observation, "),
+        ("seed", r"Old\) cannot be seeded: reset must take seed="),
+    ],
+)
+def test_environments_of_the_old_gym(toy: Any, method: str, told: str) -> None:
+    class Old(toy):  # type: ignore[misc]
+        def step(self, action: Any) -> Any:
+            observation, reward, ended, _, info = super().step(action)
+            return observation, reward, ended, info
+
+    if method == "reset":
+        Old.reset = lambda self, **how: toy.reset(self, **how)[0]
+    if method == "seed":
+        Old.reset = lambda self: toy.reset(self)
+    stage = Stage(Old())
+
+    def play() -> None:
+        stage.reset(1)
+        stage.step(np.zeros(2, np.float32))
+
+    with pytest.raises(EnvironmentFault, match=told):
+        play()
+
+
+@pytest.mark.parametrize("name", ["observation_space", "action_space"])
+def test_an_environment_without_a_space(toy: Any, name: str) -> None:
+    world = toy()
+    delattr(world, name)
+    with pytest.raises(UnsupportedSpaceError, match=rf"Toy\) has no {name}: set self\.{name}"):
+        Stage(world)
+
+
+def test_warnings_point_at_the_line_of_the_user(toy: Any) -> None:
+    stage = Stage(toy(), longest=1)
+    stage.reset(1)
+    with pytest.warns(UserWarning, match=r"\(Toy\): an episode was cut") as told:
+        stage.step(np.zeros(2, np.float32))
+    assert told[0].filename == __file__
 
 
 @pytest.mark.parametrize("reward", [math.nan, math.inf, None, "a", [1, 2]])

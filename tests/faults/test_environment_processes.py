@@ -273,7 +273,7 @@ def test_a_run_that_stopped_is_the_same_once_mended(
 def test_learning_can_be_called_again(tiny: dict[str, Any], world: Any, tmp_path: Path) -> None:
     how = partial(world, "killed", once=str(tmp_path / "once"))
     agent = RESeL(how, **tiny, env_workers=True)
-    with pytest.raises(EnvironmentFault, match="The environment's process was ended by SIGKILL"):
+    with pytest.raises(EnvironmentFault, match="its process was ended by SIGKILL"):
         agent.learn(50)
     agent.learn(20)
     assert agent.num_timesteps == 31

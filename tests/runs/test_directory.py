@@ -49,6 +49,21 @@ def test_a_run_is_not_overwritten(tmp_path: Path, file: str) -> None:
     assert [(e.name, e.read_text()) for e in tmp_path.iterdir()] == [(file, "old")]
 
 
+def test_a_folder_of_other_things_is_left_alone(tmp_path: Path) -> None:
+    for name in "abcd":
+        (tmp_path / name).write_text("mine")
+    with pytest.raises(RunDirectoryError, match=r"it holds a, b, c, \.\.\..*another --run-dir"):
+        RunDirectory.create(tmp_path, CONFIG)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [*"abcd"]
+
+
+@pytest.mark.parametrize("left", [".lock", ".tmp-config.json-0123abcd", "console.log"])
+def test_a_start_that_was_killed_can_be_made_again(tmp_path: Path, left: str) -> None:
+    (tmp_path / left).write_text("")
+    with RunDirectory.create(tmp_path, CONFIG) as run:
+        assert run.read_config() == CONFIG
+
+
 def test_a_file_is_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
@@ -71,6 +86,9 @@ def test_open_needs_a_run(tmp_path: Path) -> None:
         with pytest.raises(RunDirectoryError, match=r"no config\.json"):
             RunDirectory.open(path)
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunDirectoryError, match="is a file, but a run is a folder"):
+        RunDirectory.open(tmp_path / "file")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "\x00\x00"])

@@ -35,6 +35,11 @@ def temporary_sibling(path: Path) -> Path:
     return path.with_name(f".tmp-{path.name}-{secrets.token_hex(4)}")
 
 
+def is_temporary(name: str) -> bool:
+    """Whether a killed process left something of this name behind."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
 def aside_of(path: Path) -> Path:
     """Where the old folder waits while `path` is being replaced."""
     return path.with_name(_ASIDE + path.name)
@@ -153,7 +158,7 @@ def tidy(parent: Path) -> None:
                 remove_directory(entry)
             else:
                 os.rename(entry, original)
-        elif _TEMPORARY.fullmatch(entry.name):
+        elif is_temporary(entry.name):
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry, ignore_errors=True)
             else:

@@ -187,6 +187,7 @@ def _refuse_foreign(path: Path) -> None:
 
 
 def _locate(path: Path, kind: BundleKind) -> Path:
+    also = " or a run directory" if kind == "agent" else ""
     try:
         place = find_bundle(path)
     except OSError as error:
@@ -198,14 +199,16 @@ def _locate(path: Path, kind: BundleKind) -> Path:
     if path.is_dir():
         raise DamagedFileError(
             f"{path} has no {MANIFEST}, so it is not a saved {kind} or not all of one. Give the "
-            f"folder in which {MANIFEST} lies, or use an earlier copy."
+            f"folder in which {MANIFEST} lies{also}, or use an earlier copy."
         )
     if path.exists():
         raise RunDirectoryError(
             f"{path} is a file, but a saved {kind} is a folder with a {MANIFEST}. "
-            "Give the path of that folder."
+            f"Give the path of that folder{also}."
         )
-    raise RunDirectoryError(f"There is no saved {kind} at {path}. Check the path.")
+    raise RunDirectoryError(
+        f"There is no saved {kind} at {path}. Check the path: it must be the folder of one{also}."
+    )
 
 
 def _identity(folder: Path | None) -> tuple[int, int, int] | None:

@@ -25,6 +25,7 @@ from typing import Any, Self
 
 from resel.errors import DamagedFileError, ReselError, RunDirectoryError, RunInUseError
 from resel.runs._files import (
+    is_temporary,
     make_directories,
     original_of,
     remove_directory,
@@ -39,6 +40,8 @@ from resel.runs._reading import parse_json, read_regular
 from resel.runs.bundle import find_bundle
 
 _SETTINGS_BYTES = 10_000_000
+_BEFOREHAND = {".lock", "console.log", ".DS_Store"}
+"""What a folder may hold before its run: a killed start's, a sweep's, and a file manager's."""
 _STEP_NAME = re.compile(r"step-(\d{9,})")
 
 
@@ -82,6 +85,11 @@ class RunDirectory:
     def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> Self:
         """Open an existing run, to go on with it or, while it may still be going on, to read it."""
         where = Path(path).absolute()
+        if where.is_file():
+            raise RunDirectoryError(
+                f"{where} is a file, but a run is a folder: give the one that `resel train` names "
+                "at its end."
+            )
         if not (where / "config.json").is_file():
             raise RunDirectoryError(
                 f"There is no run in {where} (no config.json there). Check the path: a run is the "
@@ -279,4 +287,12 @@ def _refuse_existing_run(path: Path) -> None:
             raise RunDirectoryError(
                 f"{path} already holds a run. Go on with it by --resume auto, choose another "
                 "--run-dir, or delete it."
+            )
+        names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+        foreign = [name for name in names if not (name in _BEFOREHAND or is_temporary(name))]
+        if foreign:
+            more = ", ..." if len(foreign) > 3 else ""
+            raise RunDirectoryError(
+                f"{path} is not empty and not a run: it holds {', '.join(foreign[:3])}{more}. "
+                "Nothing was changed; choose another --run-dir, such as a new folder in it."
             )

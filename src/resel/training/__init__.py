@@ -2,7 +2,7 @@
 
 from resel.training.acting import Actor, PolicyState
 from resel.training.collector import Collector
-from resel.training.environment import AnyStage, Env, EnvFactory, Outcome, Stage
+from resel.training.environment import AnyStage, Env, EnvFactory, Outcome, Stage, build
 from resel.training.evaluation import Evaluation, evaluate, evaluation_seeds
 from resel.training.opening import open_trainer
 from resel.training.progress import Callback, ProgressLine, TrainProgress, describe_groups
@@ -32,6 +32,7 @@ __all__ = [
     "TrainProgress",
     "Trainer",
     "WorkerStage",
+    "build",
     "check_spaces",
     "choose_device",
     "describe_groups",

@@ -22,7 +22,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from resel.errors import EnvironmentFault, ReselError
-from resel.training.environment import Outcome, Stage, build
+from resel.training.environment import Outcome, Stage, build, title
 
 
 class Fault(NamedTuple):
@@ -41,8 +41,8 @@ class _Player:
         self._name, self._options = name, options
         self._stage: Stage | None = None
 
-    def make(self, recipe: bytes) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
-        """Make the environment that the pickled function makes; its spaces."""
+    def make(self, recipe: bytes) -> tuple[spaces.Space[Any], spaces.Space[Any], str]:
+        """Make the environment that the pickled function makes; its spaces and title."""
         try:
             make = pickle.loads(recipe)
         except Exception as error:
@@ -53,7 +53,7 @@ class _Player:
             ) from error
         env = build(make, self._name)
         self._stage = Stage(env, name=self._name, tell=self.notices.append, **self._options)
-        return env.observation_space, env.action_space
+        return env.observation_space, env.action_space, title(env)
 
     def reset(self, seed: int) -> NDArray[np.float32]:
         assert self._stage is not None

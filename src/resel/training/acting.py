@@ -52,6 +52,7 @@ class Actor:
     def __init__(self, learner: Learner) -> None:
         self._learner = learner
         self._dims, self.device = learner.dims, learner.device
+        self._row_shapes = _row_shapes(self.initial_state(1))
 
     def initial_state(self, rows: int) -> PolicyState:
         """The state at the start of an episode."""
@@ -60,6 +61,10 @@ class Actor:
             torch.zeros(rows, self._dims.observation, device=self.device),
             torch.zeros(rows, self._dims.action, device=self.device),
         )
+
+    def fits(self, state: PolicyState) -> bool:
+        """Whether a state is of this policy, as far as sizes tell."""
+        return _row_shapes(state) == self._row_shapes
 
     @torch.inference_mode()  # less to set up for each operation than without gradients only
     def observe(
@@ -108,3 +113,7 @@ class Actor:
         if self._dims.discrete:
             taken = F.one_hot(taken[:, 0].long(), self._dims.action).float()
         return dataclasses.replace(state, action=taken)
+
+
+def _row_shapes(state: PolicyState) -> list[torch.Size]:
+    return [part.shape[1:] for part in (*state.hidden, state.observation, state.action)]

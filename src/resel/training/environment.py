@@ -4,20 +4,42 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from resel.errors import BadInputError, ConfigError, EnvironmentFault, ReselError
+from resel.errors import (
+    BadInputError,
+    ConfigError,
+    EnvironmentFault,
+    ReselError,
+    UnsupportedSpaceError,
+)
 from resel.tasks import DEFAULT_EPISODE_CAP, ActionSpec, ObservationSpec, own_limit
 
 Env = gymnasium.Env[Any, Any]
 EnvFactory = Callable[[], Env]
+
+_PACKAGE = str(Path(__file__).parents[1])
+_STEP_RETURNS = (
+    "step must return (observation, reward, terminated, truncated, info), as Gymnasium's do"
+)
+_RESET_RETURNS = "reset must take seed= and return (observation, info), as Gymnasium's do"
+
+
+def warn_user(message: str) -> None:
+    """Warn of something at the line of the caller's own that led to it."""
+    level, frame = 1, sys._getframe()
+    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)
 
 
 class Outcome(NamedTuple):
@@ -90,11 +112,12 @@ class Stage(AnyStage):
         name: str = "The environment",
         limit: int | None = None,
         longest: int | None = None,
-        tell: Callable[[str], None] = warnings.warn,
+        tell: Callable[[str], None] = warn_user,
     ) -> None:
         self.name, self.env = name, env
-        self.observation = ObservationSpec.of(env.observation_space)
-        self.action = ActionSpec.of(env.action_space)
+        self.called = f"{name} ({title(env)})"
+        self.observation = ObservationSpec.of(self._space("observation_space"))
+        self.action = ActionSpec.of(self._space("action_space"))
         self._make, self._tell = make, tell
         wanted = limit or own_limit(env)
         cap = wanted or DEFAULT_EPISODE_CAP
@@ -109,12 +132,20 @@ class Stage(AnyStage):
         """Start an episode; the first observation."""
         self._steps = 0
         try:
-            observation, _info = self.env.reset(seed=seed)
+            start = self.env.reset(seed=seed)
         except (Exception, SystemExit) as error:
+            if isinstance(error, TypeError) and "argument 'seed'" in str(error):
+                raise EnvironmentFault(
+                    f"{self.called} cannot be seeded: {_RESET_RETURNS}."
+                ) from error
             raise EnvironmentFault(
-                f"{self.name} raised {type(error).__name__} in reset(seed={seed}): {error}"
+                f"{self.called} raised {type(error).__name__} in reset(seed={seed}): {error}"
             ) from error
-        return self._encode(observation, f"reset(seed={seed})")
+        if not (isinstance(start, tuple | list) and len(start) == 2):
+            raise EnvironmentFault(
+                f"{self.called} returned {_kind(start)} from reset(seed={seed}): {_RESET_RETURNS}."
+            )
+        return self._encode(start[0], f"reset(seed={seed})")
 
     def send(self, action: NDArray[np.float32]) -> None:
         """Keep an action for `receive`, so that several environments look alike to the loop."""
@@ -126,11 +157,19 @@ class Stage(AnyStage):
         where = f"step {self._steps} of an episode"
         native = self._native(where)
         try:
-            observation, reward, terminated, truncated, info = self.env.step(native)
-            success = bool(info["success"]) if "success" in info else None
+            outcome = self.env.step(native)
+            if isinstance(outcome, tuple | list) and len(outcome) == 5:
+                observation, reward, terminated, truncated, info = outcome
+                success = bool(info["success"]) if "success" in info else None
+            else:
+                raise self._wrong_step(_kind(outcome), where)
+        except EnvironmentFault:
+            raise
         except (Exception, SystemExit) as error:
+            if "values to unpack (expected 5" in str(error):  # a wrapper of Gymnasium's found out
+                raise self._wrong_step("another number of values", where) from error
             raise EnvironmentFault(
-                f"{self.name} raised {type(error).__name__} at {where}: {error}"
+                f"{self.called} raised {type(error).__name__} at {where}: {error}"
             ) from error
         value = self._reward(reward, where)
         encoded = self._encode(observation, where)
@@ -159,6 +198,18 @@ class Stage(AnyStage):
             self._closed = True
             self.env.close()
 
+    def _space(self, name: str) -> Any:
+        space = getattr(self.env, name, None)
+        if space is None:
+            raise UnsupportedSpaceError(
+                f"{self.called} has no {name}: set self.{name} in its __init__, to a "
+                "gymnasium.spaces.Box for instance."
+            )
+        return space
+
+    def _wrong_step(self, returned: str, where: str) -> EnvironmentFault:
+        return EnvironmentFault(f"{self.called} returned {returned} at {where}: {_STEP_RETURNS}.")
+
     def _native(self, where: str) -> Any:
         action = self._action
         if action is None:
@@ -173,18 +224,18 @@ class Stage(AnyStage):
             value = float(reward)
         except (TypeError, ValueError) as error:
             raise EnvironmentFault(
-                f"{self.name}'s reward at {where} is {reward!r}, not a number."
+                f"{self.called}: the reward at {where} is {reward!r}, not a number."
             ) from error
         if not abs(value) <= _LARGEST:  # written so that NaN counts as too large
             what = "beyond what float32 holds" if math.isfinite(value) else "it must be finite"
-            raise EnvironmentFault(f"{self.name}'s reward at {where} is {value}: {what}.")
+            raise EnvironmentFault(f"{self.called}: the reward at {where} is {value}: {what}.")
         return value
 
     def _encode(self, observation: Any, where: str) -> NDArray[np.float32]:
         try:
             encoded = self.observation.encode(observation)
         except BadInputError as error:
-            raise EnvironmentFault(f"{self.name}'s observation at {where}: {error}") from error
+            raise EnvironmentFault(f"{self.called}: observation at {where}: {error}") from error
         if self._bounds is not None:
             low, high = self._bounds
             outside = (encoded < low) | (encoded > high)
@@ -192,9 +243,9 @@ class Stage(AnyStage):
                 i = int(np.argmax(outside))
                 self._bounds = None
                 self._tell(
-                    f"The observation at {where} has {encoded[i]:g} as number {i}, outside the "
-                    f"[{low[i]:g}, {high[i]:g}] its space declares. It is used as it is; further "
-                    "cases are not reported."
+                    f"{self.called}: the observation at {where} has {encoded[i]:g} as number {i}, "
+                    f"outside the [{low[i]:g}, {high[i]:g}] its space declares. It is used as "
+                    "it is; further cases are not reported."
                 )
         return encoded
 
@@ -202,13 +253,26 @@ class Stage(AnyStage):
         if self._cap_is_ours:
             self._cap_is_ours = False
             self._tell(
-                f"An episode was cut (as truncation) after {self._cap} steps, the most allowed "
-                "where no limit is set. max_episode_steps sets another, up to buffer_steps; "
-                "further cases are not reported."
+                f"{self.called}: an episode was cut (as truncation) after {self._cap} steps, the "
+                "most allowed where no limit is set. max_episode_steps sets another, up to "
+                "buffer_steps; further cases are not reported."
             )
 
 
 _LARGEST = float(np.finfo(np.float32).max)
+
+
+def title(env: Env) -> str:
+    """What people call an environment: its id, or the class it is of."""
+    spec = getattr(env, "spec", None)
+    return type(env.unwrapped).__name__ if spec is None else str(spec.id)
+
+
+def _kind(value: Any) -> str:
+    """What was returned instead of a tuple of the right length."""
+    if isinstance(value, tuple | list):
+        return f"{len(value)} values"
+    return f"one value of type {type(value).__name__}"
 
 
 def build(make: EnvFactory, name: str) -> Env:
@@ -222,7 +286,9 @@ def build(make: EnvFactory, name: str) -> Env:
             f"{name} could not be made: {type(error).__name__}: {error}"
         ) from error
     if not isinstance(env, gymnasium.Env):
-        raise ConfigError(f"The function given as env returned {env!r}, not an environment.")
+        several = isinstance(env, gymnasium.vector.VectorEnv)
+        hint = " Make a single one; num_envs= says how many." if several else ""
+        raise ConfigError(f"The function given as env returned {env!r}, not an environment.{hint}")
     return env
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import traceback
-import warnings
 from collections.abc import Callable, Mapping
 
 from resel.errors import EnvironmentFault
-from resel.training.environment import AnyStage
+from resel.training.environment import AnyStage, warn_user
 
 Record = Callable[[Mapping[str, str | int]], None]
 
@@ -38,10 +37,9 @@ class Restarts:
             )
             if not again:
                 raise fault
-            warnings.warn(
+            warn_user(
                 f"{fault} It is made anew (restart {self.used} of {self._allowed}) and the "
-                "unfinished episode dropped.",
-                stacklevel=2,
+                "unfinished episode dropped."
             )
             try:
                 stage.rebuild()

@@ -43,7 +43,9 @@ def choose_device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError(f"device={name!r}: torch finds no GPU here. Use device='cpu'.")
+        raise ConfigError(
+            f"device {name}: torch finds no GPU here. Use cpu (--device cpu) or auto."
+        )
     return torch.device(name)
 
 

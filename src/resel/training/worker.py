@@ -8,7 +8,6 @@ import os
 import pickle
 import signal
 import time
-import warnings
 import weakref
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 from resel.errors import ConfigError, EnvironmentFault, ReselError
 from resel.tasks import ActionSpec, ObservationSpec
 from resel.training._serve import serve
-from resel.training.environment import AnyStage, EnvFactory, Outcome, check_rebuilt
+from resel.training.environment import AnyStage, EnvFactory, Outcome, check_rebuilt, warn_user
 
 _SECONDS_TO_START = 120.0
 """Least time for importing everything and making the environment."""
@@ -42,14 +41,15 @@ class WorkerStage(AnyStage):
     def __init__(
         self, make: EnvFactory, timeout: float, *, name: str = "The environment", **options: Any
     ) -> None:
-        self.name, self._timeout = name, timeout
+        self.name, self._called, self._timeout = name, name, timeout
         self._recipe, self._options = _pickled(make), options
         self._launch()
 
     def ready(self) -> Self:
         """Wait until the environment is made."""
         try:
-            observation, action = self._answer()
+            observation, action, title = self._answer()
+            self._called = f"{self.name} ({title})"
             if hasattr(self, "observation"):
                 check_rebuilt(self, observation, action)
             self.observation, self.action = ObservationSpec.of(observation), ActionSpec.of(action)
@@ -129,7 +129,7 @@ class WorkerStage(AnyStage):
         except (EOFError, OSError) as error:
             raise self._died() from error
         for notice in notices:
-            warnings.warn(notice, stacklevel=2)
+            warn_user(notice)
         if fault is not None:
             raised: ReselError = fault.kind(fault.message)
             raised.add_note(f"In the environment's process:\n{fault.traceback}")
@@ -150,13 +150,13 @@ class WorkerStage(AnyStage):
     def _hung(self) -> EnvironmentFault:
         self._end()
         return EnvironmentFault(
-            f"{self.name} took longer than {self._seconds:g} s for {self._where}, and its process "
-            "was ended. If it is only slow, raise env_timeout."
+            f"{self._called} took longer than {self._seconds:g} s for {self._where}, and its "
+            "process was ended. If it is only slow, raise env_timeout."
         )
 
     def _died(self) -> EnvironmentFault:
         if self._process is None:
-            return EnvironmentFault(f"{self.name}'s process ended before {self._where}.")
+            return EnvironmentFault(f"{self._called}: its process ended before {self._where}.")
         self._process.join(1.0)  # its pipe closes a little before it has an exit code
         code = self._end()
         if code == -signal.SIGTERM:
@@ -169,7 +169,7 @@ class WorkerStage(AnyStage):
                 " What it printed says why; a script that uses env_workers must begin its work "
                 'under `if __name__ == "__main__":`.'
             )
-        return EnvironmentFault(f"{self.name}'s process {how} at {self._where}.{hint}")
+        return EnvironmentFault(f"{self._called}: its process {how} at {self._where}.{hint}")
 
     def _end(self) -> int:
         """End the process and what it has started; its exit code."""
