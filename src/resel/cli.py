@@ -150,7 +150,7 @@ class WatchArguments:
 
 @dataclass(frozen=True)
 class PlotArguments:
-    """Draw the learning curves of one or more runs; those that differ only in seed as one."""
+    """Draw the learning curves of one or more runs; seeds of the same run as one."""
 
     runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN [RUN ...]")]
     """Run directories."""

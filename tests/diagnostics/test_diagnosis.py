@@ -112,7 +112,7 @@ def test_rates_that_are_equal_are_measured_once(make_run: MakeRun) -> None:
 def test_the_command(make_run: MakeRun, tmp_path: Path, capsys: Any) -> None:
     path, out = make_run(), tmp_path / "new" / "folder"
     assert main(["diagnose", str(path), "--episodes", "4", "--out", str(out)]) == 0
-    told = capsys.readouterr().out
+    told = " ".join(capsys.readouterr().out.split())
     assert "toy/LongBox-v0 with gru at step 150" in told and "effective values" in told
     assert "LR_CE = LR_other = 0.0003" in told and "This run uses LR_CE = 0.001" in told
     assert {file.name for file in out.iterdir()} == {"diagnosis.json", "diagnosis.png"}

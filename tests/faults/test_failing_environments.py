@@ -168,7 +168,9 @@ def test_an_evaluation_is_played_again(make: Any, world: Any, tmp_path: Path) ->
     failing = make(
         world, partial(world, "step", once=str(tmp_path / "once")), env_restarts=1, **settings
     )
-    with pytest.warns(UserWarning, match="The evaluation environment raised ZeroDivisionError"):
+    with pytest.warns(
+        UserWarning, match=r"The evaluation environment \(World\) raised ZeroDivisionError"
+    ):
         failing.train(30)
     plain = make(world, **settings)
     plain.train(30)
@@ -214,7 +216,7 @@ def test_a_failed_evaluation_is_made_up_for(
     calls = iter([World, partial(World, "step", at=25)])
     monkeypatch.setattr("resel.training.stages.make_env", lambda *_, **__: next(calls)())
     run = Run(config, tmp_path / "run")
-    with pytest.raises(EnvironmentFault, match="The evaluation environment raised"):
+    with pytest.raises(EnvironmentFault, match=r"The evaluation environment \(World\) raised"):
         run.train()
     run.close()
     monkeypatch.undo()
