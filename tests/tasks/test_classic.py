@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import Any
 
@@ -132,6 +133,19 @@ def test_it_prints_nothing_and_draws(capfd: pytest.CaptureFixture[str]) -> None:
     assert picture.shape == (240, 320, 3) and picture.dtype == np.uint8
     assert picture.std() > 5
     assert capfd.readouterr().out == ""
+
+
+def test_it_draws_after_another_one_is_gone() -> None:
+    """PyBullet's first simulation, whichever it is, must not be needed for pictures."""
+    first = make_env("HopperBLT-P-v0")
+    env = make_env("HalfCheetahBLT-V-v0", render_mode="rgb_array")
+    env.reset(seed=0)
+    first.close()
+    del first
+    gc.collect()
+    picture: Any = env.render()
+    env.close()
+    assert picture.std() > 5
     with pytest.raises(ConfigError, match="render_mode='ansi' is not known"):
         make_env("WalkerBLT-P-v0", render_mode="ansi")
 

@@ -38,6 +38,9 @@ def bullet_env(robot: str, render_mode: str | None = None) -> gymnasium.Env[Any,
     env: Any = make(render_mode=render_mode)
     if render_mode != "human":
         _connect(env)
+        # It moves the camera of a window there is none of, and always asks the first simulation,
+        # which may be another's and gone. Pictures are taken with a camera of their own.
+        env.camera_adjust = _nothing
     # The first episode after loading differs from all later ones with the same seed.
     env.reset(seed=0)
     env.seed(None)
@@ -98,6 +101,10 @@ def _connect(env: Any) -> None:
     client.resetSimulation()
     client.setPhysicsEngineParameter(deterministicOverlappingPairs=1)
     env._p, env.physicsClientId, env.ownsPhysicsClient = client, client._client, True
+
+
+def _nothing() -> None:
+    pass
 
 
 def _load(module: str, needs: Needs) -> Any:
