@@ -47,7 +47,7 @@ test: check  ## everything checked on every change
 
 test-all: check  ## the same with the slow tests; counts the faults that were survived
 	@echo "==> Running all tests"
-	@$(PYTEST) --reliability-report docs/results/reliability/README.md
+	@$(PYTEST) --reliability-report=docs/results/reliability/README.md
 
 bench: $(STAMP)  ## measure speed and memory on this machine (it should be quiet)
 	@for part in scan update step scaling buffer; do \

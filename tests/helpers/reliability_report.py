@@ -1,4 +1,4 @@
-"""Counts of the faults that were survived, as a page: `pytest --reliability-report FILE`.
+"""Counts of the faults that were survived, as a page: `pytest --reliability-report=FILE`.
 
 A test calls the fixture `tally`; the counts of equal names are added up over all tests that passed.
 """
