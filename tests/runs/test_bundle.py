@@ -399,3 +399,13 @@ def test_a_reader_survives_removal_of_the_old_bundle(
 
     monkeypatch.setattr(module, "read_checked", read_late)
     assert read_bundle(saved, "agent").documents == {"n": 1}
+
+
+def test_documents_with_too_many_values_are_neither_written_nor_read(tmp_path: Path) -> None:
+    """A short text can hold numbers that take many times its size in memory."""
+    path = tmp_path / "agent"
+    with pytest.raises(BadInputError, match="more than 200000 values"):
+        write_bundle(path, "agent", {}, {"x": [0] * 200_001})
+    assert not path.exists()
+    write_bundle(path, "agent", {}, {"x": [0] * 200_000})
+    assert read_bundle(path, "agent").documents["x"] == [0] * 200_000

@@ -16,6 +16,9 @@ from typing import Any, NoReturn
 
 from resel.errors import DamagedFileError
 
+MOST_VALUES = 200_000
+"""In a JSON file: a number of one digit takes two bytes there and dozens when it is read."""
+
 
 def damaged(path: Path, problem: str) -> DamagedFileError:
     """The error for one file and what is wrong with it."""
@@ -75,6 +78,8 @@ def read_regular(
 
 def parse_json(path: Path, data: bytes) -> Any:
     """JSON as the standard has it: no name twice in an object, no NaN."""
+    if data.count(b",") >= MOST_VALUES:  # before it takes many times its size in memory
+        raise damaged(path, f"holds more than {MOST_VALUES} values")
     try:
         return json.loads(data, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:

@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from resel.errors import BadInputError, DamagedFileError
-from resel.runs._reading import damaged
+from resel.runs._reading import damaged, open_regular
 
 _HEADER_BYTES = 1_000_000
 # What torch and safetensors raise at a header that is valid but absurd.
@@ -49,13 +49,26 @@ def tensors_to_bytes(group: dict[str, torch.Tensor]) -> bytes:
     return data
 
 
-def parse_tensors(path: Path, data: bytes) -> dict[str, torch.Tensor]:
-    """The tensors of a file, on the CPU and independent of it."""
-    header = int.from_bytes(data[:8], "little")
+def check_header(path: Path) -> None:
+    """Refuse a file whose header is too long, before it is read."""
+    try:
+        with open_regular(path) as stream:
+            _check_header(path, stream.read(8) or b"")
+    except OSError as error:
+        raise damaged(path, f"cannot be read ({error.strerror})") from error
+
+
+def _check_header(path: Path, length: bytes) -> None:
+    header = int.from_bytes(length, "little")
     if header > _HEADER_BYTES:
         raise damaged(
             path, f"has a header of {header} bytes, more than the {_HEADER_BYTES} allowed"
         )
+
+
+def parse_tensors(path: Path, data: bytes) -> dict[str, torch.Tensor]:
+    """The tensors of a file, on the CPU and independent of it."""
+    _check_header(path, data[:8])
     try:
         return load(data)
     except (SafetensorError, *_HOSTILE_HEADER) as error:

@@ -36,8 +36,8 @@ from resel.runs._manifest import (
     read_manifest,
     write_manifest,
 )
-from resel.runs._reading import check_regular, damaged, parse_json
-from resel.runs._tensors import pack_tensors, parse_tensors, tensors_to_bytes
+from resel.runs._reading import MOST_VALUES, check_regular, damaged, parse_json
+from resel.runs._tensors import check_header, pack_tensors, parse_tensors, tensors_to_bytes
 
 _LITTER = {".DS_Store"}  # a file manager puts it wherever somebody looks
 _READ_ATTEMPTS = 10
@@ -161,6 +161,11 @@ def _as_json(name: str, value: Any) -> bytes:
             f"The document {name!r} has {len(text)} bytes, more than {DOCUMENT_BYTES}: "
             "save large data as tensors."
         )
+    if text.count(b",") >= MOST_VALUES:
+        raise BadInputError(
+            f"The document {name!r} holds more than {MOST_VALUES} values: save large data as "
+            "tensors."
+        )
     return text
 
 
@@ -223,6 +228,8 @@ def _read(folder: Path, kind: BundleKind) -> Bundle:
     files = _checked_manifest(folder, kind)
     for file, entry in files.items():  # all before any is read
         check_regular(folder / file, entry["size"])
+        if file.endswith(".safetensors"):
+            check_header(folder / file)
     tensors: dict[str, dict[str, torch.Tensor]] = {}
     documents: dict[str, Any] = {}
     for file, entry in files.items():
