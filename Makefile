@@ -56,7 +56,8 @@ bench: $(STAMP)  ## measure speed and memory on this machine (it should be quiet
 	done
 	@echo "==> Measuring: update of a gru, and of a tiny mamba agent"
 	@$(BIN)/resel bench update --encoder gru --out docs/results/performance/gru
-	@$(BIN)/resel bench update --size tiny --task Pendulum-V-v0 --out docs/results/performance/tiny
+	@$(BIN)/resel bench update --size tiny --task Pendulum-V-v0 --batch-steps 1000 \
+		--out docs/results/performance/tiny
 	@$(BIN)/resel bench update --size tiny --batch-steps 10 --out docs/results/performance/overhead
 
 reproduce-smoke: $(STAMP)  ## every figure and table of the paper on small tasks (about an hour)

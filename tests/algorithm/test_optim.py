@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from resel.algorithm import ParameterGroup, parameter_groups
-from resel.algorithm.optim import build_optimizer, gradient_norms
+from resel.algorithm.optim import build_optimizer, gradients
 from resel.config import NetworkConfig
 from resel.networks import Critic, Dimensions, Policy
 
@@ -93,7 +93,7 @@ def test_the_optimiser_is_adam_with_two_rates() -> None:
     for group in optimizer.param_groups:
         assert (group["weight_decay"], group["betas"], group["eps"]) == (0.0, (0.9, 0.999), 1e-8)
     for theirs, ours in zip(optimizer.param_groups, groups, strict=True):
-        assert [id(p) for p in theirs["params"]] == [id(p) for p in ours.parameters.values()]
+        assert [id(p) for p in theirs["params"]] == [id(ours.block)]
 
 
 def test_weights_without_gradient_do_not_decay() -> None:
@@ -101,7 +101,8 @@ def test_weights_without_gradient_do_not_decay() -> None:
     optimizer = build_optimizer(parameter_groups(network, 1e-2, 1e-2, "encoder"))
     before = [p.detach().clone() for p in network.parameters()]
     for parameter in network.parameters():
-        parameter.grad = torch.zeros_like(parameter)
+        assert parameter.grad is not None
+        assert not parameter.grad.any()
     for _ in range(3):
         optimizer.step()
     assert all(torch.equal(a, b) for a, b in zip(before, network.parameters(), strict=True))
@@ -113,7 +114,7 @@ def test_the_first_step_is_as_large_as_the_rate() -> None:
     optimizer = build_optimizer(groups)
     before = {name: p.detach().clone() for name, p in network.named_parameters()}
     for parameter in network.parameters():
-        parameter.grad = torch.ones_like(parameter)
+        parameter.grad.fill_(1)
     optimizer.step()
     for group in groups:
         for name, parameter in group.parameters.items():
@@ -123,19 +124,55 @@ def test_the_first_step_is_as_large_as_the_rate() -> None:
             )
 
 
-def test_gradient_norms() -> None:
-    parameters = {name: torch.nn.Parameter(torch.randn(3, 4)) for name in "abc"}
-    for name in "ab":
-        parameters[name].grad = torch.randn(3, 4)
-    bias = torch.nn.Parameter(torch.zeros(2))
-    bias.grad = torch.tensor([3.0, 4.0])
-    groups = [
-        ParameterGroup("context_encoder", parameters, 1e-3),
-        ParameterGroup("other", {"bias": bias}, 1e-3),
-        ParameterGroup("none", {}, 1e-3),
+@pytest.mark.parametrize("kind", [Policy, Critic])
+@pytest.mark.parametrize("encoder", ["mamba", "gru", "lstm", "mlp"])
+def test_a_group_holds_its_parameters_and_their_gradients(kind: type[Any], encoder: str) -> None:
+    network = build(kind, encoder)
+    before = {name: p.detach().clone() for name, p in network.named_parameters()}
+    groups = parameter_groups(network, 1e-5, 3e-4, "encoder")
+    assert all(torch.equal(p, before[name]) for name, p in network.named_parameters())
+    for value, (group, row) in enumerate(zip(groups, gradients(groups), strict=True), 1):
+        with torch.no_grad():
+            group.block.fill_(value)
+        row.fill_(-value)
+        for parameter in group.parameters.values():
+            assert parameter.data_ptr() % 64 == group.block.data_ptr() % 64
+            assert (parameter == value).all()
+            assert (parameter.grad == -value).all()
+        room = group.block.numel()
+        assert group.count <= room < group.count + 16 * len(group.parameters)
+
+
+@pytest.mark.parametrize("encoder", ["mamba", "gru"])
+def test_steps_of_a_group_are_those_of_its_parameters_one_by_one(encoder: str) -> None:
+    """Against torch's plain AdamW over separate tensors, gradients by backward."""
+    ours, plain = build(Critic, encoder), build(Critic, encoder)
+    optimizers = [
+        build_optimizer(groups := parameter_groups(ours, 1e-3, 1e-2, "encoder")),
+        torch.optim.AdamW(
+            [
+                {"params": [p for n, p in plain.named_parameters() if n in g.parameters], "lr": lr}
+                for g, lr in zip(groups, (1e-3, 1e-2), strict=True)
+            ],
+            weight_decay=0.0,
+            fused=False,
+            foreach=False,
+        ),
     ]
-    flat = torch.cat([parameters[name].grad.flatten() for name in "ab"])
-    norms = gradient_norms(groups)
-    torch.testing.assert_close(norms["context_encoder"], flat.square().sum().sqrt())
-    assert (norms["other"].item(), norms["none"].item()) == (5, 0)
-    assert [group.count for group in groups] == [36, 2, 0]
+    for step in range(4):
+        for network, optimizer in zip((ours, plain), optimizers, strict=True):
+            optimizer.zero_grad(set_to_none=network is plain)
+            loss = sum((p.square() * (step + 1)).sin().sum() for p in network.parameters())
+            loss.backward()
+            optimizer.step()
+    for (name, p), (_, q) in zip(ours.named_parameters(), plain.named_parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6, msg=name)
+
+
+def test_parameters_that_do_not_learn_take_no_gradient() -> None:
+    weight = torch.arange(6.0).view(2, 3)
+    group = ParameterGroup("other", {"weight": weight}, 0.0)
+    assert group.block.grad is None
+    assert group.block[:6].tolist() == list(range(6))
+    group.block.neg_()
+    assert weight.tolist() == [[0, -1, -2], [-3, -4, -5]]

@@ -39,11 +39,7 @@ SMALL: dict[str, Any] = {
 
 def make_learner(dims: Dimensions, **changes: Any) -> Learner:
     """A learner in float64, so that nothing hides behind rounding."""
-    learner = Learner(Config.build("", SMALL, changes), dims, torch.device("cpu"))
-    for module in (learner.policy, learner.critic, learner.target_critic):
-        module.double()
-    learner.log_alpha.data = learner.log_alpha.data.double()
-    return learner
+    return Learner(Config.build("", SMALL, changes), dims, torch.device("cpu"), torch.float64)
 
 
 def make_batch(dims: Dimensions, lengths: list[int], seed: int, rows: int = 1) -> PackedBatch:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from resel.errors import BadInputError, DamagedFileError, RunDirectoryError, StorageError
 from resel.runs import check_tensors, find_bundle, read_bundle, write_bundle
+from resel.runs._manifest import VERSION
 
 DTYPES = [
     torch.bool,
@@ -201,8 +202,8 @@ def test_names_that_lead_elsewhere(saved: Path, name: str) -> None:
     ("changes", "word"),
     [
         ({"format": "other"}, "resel-bundle"),
-        ({"version": 3}, "Update resel"),
-        ({"version": 1}, "older resel"),
+        ({"version": VERSION + 1}, "Update resel"),
+        ({"version": VERSION - 1}, "older resel"),
         ({"version": 0}, "version"),
         ({"version": True}, "version"),
         ({"version": "1"}, "version"),

@@ -2,8 +2,7 @@
 
 Nothing here waits for the device while learning goes on: the verdict on a step is a tensor that the
 optimiser heeds by itself, and the numbers behind it wait in a ring until somebody reads them. As
-little as possible is computed at once, because it is computed at every step: group norms are put
-together from those of the single tensors when they are read.
+little as possible is computed at once, because it is computed at every step.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resel.algorithm.optim import ParameterGroup
+from resel.algorithm.optim import ParameterGroup, gradients
 
 READ_EVERY = 100
 """Updates after which the record must have been read, or its oldest steps are forgotten."""
@@ -36,22 +35,20 @@ class StepCheck(NamedTuple):
 
 
 class _Ring:
-    """The numbers of the last steps of one network: losses, then the norm of every gradient."""
+    """The numbers of the last steps of one network: losses, then the norm of each group."""
 
-    def __init__(self, first: Tensor, losses: int, tensors: Mapping[str, int]) -> None:
-        size = losses + sum(tensors.values())
+    def __init__(self, first: Tensor, losses: int, groups: Sequence[str]) -> None:
+        size = losses + len(groups)
         self.values = torch.zeros(READ_EVERY, size, dtype=first.dtype, device=first.device)
         self.rows = self.values.unbind()
         self.zeros = torch.zeros_like(self.rows[0])
         self.unread: deque[int] = deque(maxlen=READ_EVERY)
-        self._ends = losses + np.cumsum(list(tensors.values()))
-        self._losses, self._groups = losses, list(tensors)
+        self._losses, self._groups = losses, groups
 
     def read(self, network: str) -> list[StepCheck]:
         values = self.values.double().cpu().numpy()[[u % READ_EVERY for u in self.unread]]
         finite = np.isfinite(values).all(1).tolist()
-        parts = np.split(values, [self._losses, *self._ends], axis=1)[1:-1]
-        norms = np.stack([np.sqrt(np.square(part).sum(1)) for part in parts], 1).tolist()
+        norms = values[:, self._losses :].tolist()
         steps = [
             StepCheck(update, network, good, dict(zip(self._groups, own, strict=True)))
             for update, good, own in zip(self.unread, finite, norms, strict=True)
@@ -74,17 +71,12 @@ class StepRecord:
         groups: Sequence[ParameterGroup],
     ) -> Tensor:
         """Note the step that is about to be taken; 1 if it must not be, else 0, on the device."""
-        grads = [
-            g for group in groups for p in group.parameters.values() if (g := p.grad) is not None
-        ]
         ring = self._rings.get(network)
         if ring is None:
-            tensors = {
-                g.name: sum(p.grad is not None for p in g.parameters.values()) for g in groups
-            }
-            ring = self._rings[network] = _Ring(losses[0], len(losses), tensors)
+            names = [group.name for group in groups]
+            ring = self._rings[network] = _Ring(losses[0], len(losses), names)
         row = ring.rows[update % READ_EVERY]
-        torch.stack([*losses, *torch._foreach_norm(grads)], out=row)
+        torch.stack([*losses, *torch._foreach_norm(gradients(groups))], out=row)
         ring.unread.append(update)
         # 0 if all are finite, else NaN: cheaper than to look at each.
         return torch.dot(row, ring.zeros).nan_to_num_(nan=1.0).float()

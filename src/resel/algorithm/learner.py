@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from resel.algorithm import losses
 from resel.algorithm.checks import StepRecord
-from resel.algorithm.optim import ParameterGroup, build_optimizer, gradient_norms, parameter_groups
+from resel.algorithm.optim import ParameterGroup, build_optimizer, gradients, parameter_groups
 from resel.config import Config
 from resel.errors import DamagedFileError
 from resel.networks import (
@@ -40,18 +40,24 @@ Metrics = dict[str, Tensor]
 class Learner:
     """Owns the weights, the optimisers and the temperature."""
 
-    def __init__(self, config: Config, dims: Dimensions, device: torch.device) -> None:
+    def __init__(
+        self,
+        config: Config,
+        dims: Dimensions,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         self.config, self.dims, self.device = config, dims, device
         settings, seed = config.algorithm, config.training.seed
         with torch.random.fork_rng(devices=[]):  # modules draw their weights from the global stream
             torch.manual_seed(torch_stream(seed, "weights").initial_seed())
-            self.policy = Policy(dims, config.network).to(device)
-            self.critic = Critic(dims, config.network).to(device)
+            self.policy = Policy(dims, config.network).to(device, dtype)
+            self.critic = Critic(dims, config.network).to(device, dtype)
         self.target_critic = copy.deepcopy(self.critic).requires_grad_(False)
         self.normalizer = ObservationNormalizer(
             dims.observation, settings.normalize_observations
         ).to(device)
-        self.log_alpha = torch.zeros((), device=device, requires_grad=True)
+        self.log_alpha = torch.zeros((), dtype=dtype, device=device, requires_grad=True)
         if settings.fixed_alpha is not None:
             self.log_alpha = torch.tensor(math.log(max(settings.fixed_alpha, 1e-38)), device=device)
         self.groups: dict[str, list[ParameterGroup]] = {
@@ -67,8 +73,9 @@ class Learner:
             alone = ParameterGroup("alpha", {"log_alpha": self.log_alpha}, settings.lr_alpha)
             self._optimizers["alpha"] = build_optimizer([alone])
         self.steps = StepRecord()
-        self._target_weights: list[Tensor] = list(self.target_critic.parameters())
-        self._critic_weights: list[Tensor] = list(self.critic.parameters())
+        followers = parameter_groups(self.target_critic, 0.0, 0.0, settings.lr_scope)
+        self._target_weights = [group.block for group in followers]
+        self._critic_weights = [group.block for group in self.groups["critic"]]
         self._clamp_bounds = torch.tensor([math.nan, math.nan], device=device)
         self._noise = torch_stream(seed, "learner-noise", device)
         self._subset = torch_stream(seed, "target-heads")
@@ -249,22 +256,24 @@ class Learner:
 
         Returns 1 if the step was left out, else 0.
         """
-        optimizer = self._optimizers[name]
-        optimizer.zero_grad(set_to_none=True)
+        optimizer, groups = self._optimizers[name], self.groups[name]
+        optimizer.zero_grad(set_to_none=False)  # backward adds to the rows of the groups
         values[0].backward()  # type: ignore[no-untyped-call]
         skipped = self.steps.add(
-            self.updates + 1, name, [value.detach() for value in values], self.groups[name]
+            self.updates + 1, name, [value.detach() for value in values], groups
         )
         if metrics is not None:
-            norms = gradient_norms(self.groups[name])
-            metrics |= {f"gradient_norm/{name}/{group}": norm for group, norm in norms.items()}
+            metrics |= {
+                f"gradient_norm/{name}/{group.name}": row.norm()
+                for group, row in zip(groups, gradients(groups), strict=True)
+            }
         optimizer.found_inf = skipped  # type: ignore[attr-defined]  # as torch's GradScaler does
         optimizer.step()
         return skipped
 
     def _step_alpha(self, entropy: Tensor, skipped: Tensor) -> None:
         optimizer = self._optimizers["alpha"]
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=False)
         loss = losses.temperature_loss(self.log_alpha, entropy, self.target_entropy)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.found_inf = skipped  # type: ignore[attr-defined]

@@ -1,9 +1,14 @@
-"""The context-encoder-specific optimiser: two named parameter groups per network."""
+"""The context-encoder-specific optimiser: two named parameter groups per network.
+
+The parameters of a group lie side by side in one tensor, and so do their gradients: optimiser,
+target update and numerical checks take one call for a group, not one for each of its parameters.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -11,14 +16,22 @@ from torch import Tensor
 from resel.config import LrScope
 from resel.networks import Critic, Policy
 
+_ALIGNMENT = 16
+"""Numbers between which a parameter may begin: a cache line of single precision."""
+
 
 @dataclass(frozen=True)
 class ParameterGroup:
-    """Parameters that learn at one rate."""
+    """Parameters that learn at one rate. Making the group moves them into `block`."""
 
     name: str
     parameters: Mapping[str, Tensor]
     lr: float
+    block: Tensor = field(init=False, repr=False)
+    """All of them in one row with zeros between; so is its gradient, if they are to learn."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "block", _join(list(self.parameters.values())))
 
     @property
     def count(self) -> int:
@@ -48,21 +61,34 @@ def parameter_groups(
     ]
 
 
+def _join(parameters: Sequence[Tensor]) -> Tensor:
+    """One tensor of which the parameters, and their gradients if they take any, become views."""
+    room = [-(-p.numel() // _ALIGNMENT) * _ALIGNMENT for p in parameters]
+    learns = any(p.requires_grad for p in parameters)
+    block = parameters[0].new_zeros(sum(room))
+    gradient = torch.zeros_like(block) if learns else None
+    for parameter, end, size in zip(parameters, itertools.accumulate(room), room, strict=True):
+        place = slice(end - size, end - size + parameter.numel())
+        parameter.data = block[place].view_as(parameter).copy_(parameter.detach())
+        if gradient is not None:
+            parameter.grad = gradient[place].view_as(parameter)
+    block.requires_grad_(learns)
+    block.grad = gradient
+    return block
+
+
 def build_optimizer(groups: Sequence[ParameterGroup]) -> torch.optim.AdamW:
     """AdamW without weight decay, one torch group for each of ours.
 
     Fused, because that one leaves out a step by itself when its `found_inf` is 1.
     """
     return torch.optim.AdamW(
-        [{"params": list(g.parameters.values()), "lr": g.lr, "name": g.name} for g in groups],
+        [{"params": [g.block], "lr": g.lr, "name": g.name} for g in groups],
         weight_decay=0.0,
         fused=True,
     )
 
 
-def gradient_norms(groups: Sequence[ParameterGroup]) -> dict[str, Tensor]:
-    """L2 norm of each group's gradient, left on its device."""
-    grads = [[p.grad for p in g.parameters.values() if p.grad is not None] for g in groups]
-    each = torch.stack(torch._foreach_norm([grad for own in grads for grad in own]))
-    parts = torch.split(each, [len(own) for own in grads])
-    return {group.name: part.norm() for group, part in zip(groups, parts, strict=True)}
+def gradients(groups: Sequence[ParameterGroup]) -> list[Tensor]:
+    """The gradient of each group, in one row."""
+    return [g.block.grad for g in groups if g.block.grad is not None]

@@ -15,7 +15,7 @@ _COMMON: dict[str, Any] = {
     "lr_critic": 3e-3,
     "lr_alpha": 3e-3,
     "target_keep": 0.99,
-    "batch_steps": 1000,
+    "batch_steps": 400,
     "warmup_steps": 1000,
     "buffer_steps": 100_000,
     "eval_every": 1000,
@@ -31,7 +31,7 @@ _PENDULUM = {
 }
 _CARTPOLE = {
     **_COMMON,
-    "steps": 25_000,
+    "steps": 20_000,
     "gamma": 0.98,
     "reward_scale": 0.1,
     "normalize_observations": True,
