@@ -73,7 +73,7 @@ _GRAVITY = Study(_family("gravity"), SEEDS)
 
 STUDIES: dict[str, Study] = {
     "fig-amplification": Study(
-        (Setting(_WALKER),), SEEDS[:1], numbers={"pairs": PAIRS, "episodes": 10}
+        (Setting(_WALKER),), SEEDS[:1], numbers={"pairs": PAIRS, "episodes": 20}
     ),
     "fig-lr-ablation": Study(
         _compared(
