@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -183,3 +184,36 @@ def test_feed_forward_biases_begin_at_zero(paper_block: MambaEncoder) -> None:
 def test_without_convolution_it_has_no_weights() -> None:
     names = {name for name, _ in build_encoder(NetworkConfig(conv_kernel=0)).named_parameters()}
     assert not any("conv" in name for name in names)
+
+
+def _replace(encoder: MambaEncoder) -> MambaEncoder:
+    for parameter in encoder.parameters():
+        parameter.data = parameter.data * 1.5
+    return encoder
+
+
+def _write(encoder: MambaEncoder) -> MambaEncoder:
+    with torch.no_grad():
+        for parameter in encoder.parameters():
+            parameter.mul_(1.5)
+    return encoder
+
+
+@pytest.mark.parametrize(
+    "change",
+    [_write, _replace, copy.deepcopy, lambda e: _write(copy.deepcopy(e)), MambaEncoder.double],
+)
+@pytest.mark.parametrize(("taps", "feed_forward"), [(3, True), (0, False)])
+def test_a_step_follows_its_weights(change: Any, taps: int, feed_forward: bool) -> None:
+    """Its arrays are kept from step to step; they must not outlive the weights they stand for."""
+    torch.manual_seed(0)
+    encoder = MambaEncoder(
+        6, 2, expansion=2, state_size=3, conv_kernel=taps, feed_forward=feed_forward
+    )
+    with torch.no_grad():
+        encoder.step(torch.randn(2, 6), encoder.initial_state(2))
+        changed = change(encoder)
+        x = torch.randn(2, 6).to(next(changed.parameters()).dtype)
+        y, _ = changed.step(x, changed.initial_state(2))
+        expected = changed(x[:, None], torch.ones(2, 1, dtype=torch.bool))[:, 0]
+    torch.testing.assert_close(y, expected, rtol=1e-5, atol=1e-6)

@@ -7,6 +7,7 @@ Glossary
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -75,12 +76,8 @@ class MambaMixer(nn.Module):
         return self.out_proj(y)  # type: ignore[no-any-return]
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        both = self.in_proj(x)  # (rows, 2D)
-        if _acts_on_cpu(x):
-            y, state = self._fused_step(both, state)
-            return self.out_proj(y), state
         past, h = state  # (rows, K - 1, D), (rows, D, S)
-        u, z = both.chunk(2, -1)  # (rows, D) each
+        u, z = self.in_proj(x).chunk(2, -1)  # (rows, D) each
         if self.taps:
             window = torch.cat([past, u[:, None]], 1)  # (rows, K, D), newest last
             u = self.conv_bias + (window * self.conv_weight.flip(1).t()).sum(1)
@@ -90,25 +87,6 @@ class MambaMixer(nn.Module):
         h = torch.exp(delta[..., None] * A) * h + (delta * u)[..., None] * B[:, None]
         y = ((h * C[:, None]).sum(-1) + self.D * u) * F.silu(z)
         return self.out_proj(y), (past, h)
-
-    def _fused_step(self, both: Tensor, state: State) -> tuple[Tensor, State]:
-        from resel.networks._mamba_step import mixer_step  # Numba is slow to import
-
-        past, h = (part.contiguous() for part in state)
-        new_past, new_h = torch.empty_like(past), torch.empty_like(h)
-        y = both.new_empty(len(both), self.channels)
-        weights = (
-            self.conv_weight if self.taps else both.new_empty(self.channels, 0),
-            self.conv_bias if self.taps else both.new_empty(0),
-            self.x_proj.weight,
-            self.dt_proj.weight,
-            self.dt_proj.bias,
-            self.A_log.view(-1),
-            self.D,
-        )
-        tensors = (both, *weights, past, h.view(-1), new_past, new_h.view(-1), y)
-        mixer_step(*[tensor.detach().numpy() for tensor in tensors])
-        return y, (new_past, new_h)
 
     def initial_state(self, rows: int) -> State:
         return (
@@ -131,20 +109,61 @@ class FeedForward(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.norm(x + self.down(F.gelu(self.up(x))))  # type: ignore[no-any-return]
 
-    def step(self, x: Tensor) -> Tensor:
-        """`forward` for x (rows, width)."""
-        if not _acts_on_cpu(x):
-            return self.forward(x)
-        from resel.networks._mamba_step import gelu
 
-        hidden = self.up(x)
-        gelu(hidden.numpy())
-        return self.norm(x + self.down(hidden))  # type: ignore[no-any-return]
+class BlockAtOneMoment:
+    """A block's step on a CPU in one kernel, which forms no gradients.
 
+    Finding the weights and making arrays of them would take as long as the arithmetic, so the
+    arrays are kept for as long as the weights stay where they are in memory.
+    """
 
-def _acts_on_cpu(x: Tensor) -> bool:
-    """Whether the kernels for single moments, which form no gradients, can be used."""
-    return x.device.type == "cpu" and not torch.is_grad_enabled()
+    def __init__(self, norm: nn.Module, mixer: nn.Module, feed_forward: nn.Module) -> None:
+        assert isinstance(norm, nn.RMSNorm)
+        assert isinstance(mixer, MambaMixer)
+        none = torch.empty(0)
+        self._weights: list[Tensor] = [
+            norm.weight,
+            mixer.in_proj.weight,
+            mixer.conv_weight if mixer.taps else none.view(mixer.channels, 0),
+            mixer.conv_bias if mixer.taps else none,
+            mixer.x_proj.weight,
+            mixer.dt_proj.weight,
+            mixer.dt_proj.bias,
+            mixer.A_log,
+            mixer.D,
+            mixer.out_proj.weight,
+        ]
+        if isinstance(feed_forward, FeedForward):
+            layers = (feed_forward.up, feed_forward.down, feed_forward.norm)
+            self._weights += [part for layer in layers for part in (layer.weight, layer.bias)]
+        else:
+            self._weights += [none] * 6
+        self._addresses: list[int] = []
+        self._arrays: Any = None
+
+    def __call__(self, x: Tensor, past: Tensor, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """For x (rows, width) and the state: the result, and the state for the next moment."""
+        from resel.networks._mamba_step import BlockWeights, block_step  # Numba is slow to import
+
+        addresses = [weight.data_ptr() for weight in self._weights]
+        if addresses != self._addresses:
+            self._arrays = BlockWeights.of(
+                [weight.detach().to(x.dtype).numpy() for weight in self._weights]
+            )
+            self._addresses = addresses
+        past, h = past.contiguous(), h.contiguous()
+        new_past, new_h, out = torch.empty_like(past), torch.empty_like(h), torch.empty_like(x)
+        block_step(
+            self._arrays,
+            _EPS,
+            x.contiguous().view(-1).numpy(),
+            past.numpy(),
+            h.view(-1).numpy(),
+            new_past.numpy(),
+            new_h.view(-1).numpy(),
+            out.view(-1).numpy(),
+        )
+        return out, new_past, new_h
 
 
 def _normed(norm: nn.Module, x: Tensor) -> Tensor:
@@ -175,6 +194,10 @@ class MambaEncoder(Encoder):
         )
         for mixer in self.mixers:
             mixer.out_proj.weight.data /= blocks**0.5  # type: ignore[union-attr]
+        self._at_one_moment = [
+            BlockAtOneMoment(*block)
+            for block in zip(self.norms, self.mixers, self.feed_forwards, strict=True)
+        ]
 
     def forward(self, x: Tensor, start: Tensor) -> Tensor:
         for norm, mixer, feed_forward in zip(
@@ -185,14 +208,17 @@ class MambaEncoder(Encoder):
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         new: list[Tensor] = []
+        if x.device.type == "cpu" and not torch.is_grad_enabled():
+            for i, block in enumerate(self._at_one_moment):
+                x, *both = block(x, *state[2 * i : 2 * i + 2])
+                new.extend(both)
+            return x, tuple(new)
         for i, (norm, mixer, feed_forward) in enumerate(
             zip(self.norms, self.mixers, self.feed_forwards, strict=True)
         ):
             assert isinstance(mixer, MambaMixer)
             y, part = mixer.step(_normed(norm, x), state[2 * i : 2 * i + 2])
-            x = x + y
-            if isinstance(feed_forward, FeedForward):
-                x = feed_forward.step(x)
+            x = feed_forward(x + y)
             new.extend(part)
         return x, tuple(new)
 
