@@ -125,7 +125,8 @@ def test_the_command(make_run: MakeRun, tmp_path: Path, capsys: Any) -> None:
     assert printed == written
     assert printed["balanced_lr"] > 0 and printed["factor"] > 0
     assert printed["amplification"]["task"] == "toy/LongBox-v0"
-    assert 0 <= printed["K_h"] < 1 and printed["K_y"] >= 0
+    effective = printed["effective"]
+    assert 0 <= effective["K_h"] < 1 and effective["K_y"] >= 0 and effective["epsilon"] >= 0
 
 
 def test_the_picture_of_long_and_of_unchanged_episodes(make_run: MakeRun, tmp_path: Path) -> None:

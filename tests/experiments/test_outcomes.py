@@ -146,6 +146,43 @@ def test_tables_stand_beside_the_papers(tmp_path: Path) -> None:
     )
 
 
+def test_tables_end_with_averages(tmp_path: Path) -> None:
+    """The paper's RESeL has 5949 on Ant and 8705 on HalfCheetah."""
+    members = []
+    for task, values in (("Ant", (2974.5, 5949.0)), ("HalfCheetah", (8705.0, 8705.0))):
+        for seed, value in enumerate(values, 1):
+            run = tmp_path / "runs" / f"{task}-{seed}"
+            write_run(run, lines(*[value] * 5, every=400_000))
+            members.append(Member(run, Setting(f"{task}-gravity-v0"), seed, 2_000_000))
+    make("table", members, tmp_path / "out", table="table.meta_gravity_final")
+    found = {row["task"]: row for row in rows(tmp_path / "out" / "table.csv")}
+    average, share = found["Average of 2"], found["Share of the paper's RESeL"]
+    assert float(average["mean"]) == pytest.approx((4461.75 + 8705) / 2)
+    assert float(average["standard_error"]) == pytest.approx(1487.25 / 2)
+    assert (average["iqm"], average["runs"]) == ("", "4")
+    assert float(average["paper RESeL"]) == pytest.approx((5949 + 8705) / 2)
+    assert float(share["mean"]) == pytest.approx(0.875)
+    assert float(share["paper RESeL"]) == 1
+    # Of 0.5, 1, 1, 1 the middle two; the least that can be drawn is 0.5, 0.5, 1, 1.
+    assert [float(share[name]) for name in ("iqm", "iqm_low", "iqm_high")] == [1, 0.75, 1]
+    assert "Share of the paper's RESeL" in (tmp_path / "out" / "table.md").read_text()
+
+
+def test_pictures_tell_of_runs_that_diverged(tmp_path: Path) -> None:
+    members, status = [], {}
+    for x in (1e-4, 1e-3):
+        for seed in (1, 2):
+            run = tmp_path / "runs" / f"{x}-{seed}"
+            write_run(run, lines(1, 2))
+            members.append(Member(run, Setting("TMaze-v0", {}, panel="rates", x=x), seed, 20))
+            if x == 1e-3 or seed == 2:
+                status[run] = "diverged"
+    known: dict[Path, Status] = dict.fromkeys(status, "diverged")
+    make("finals", members, tmp_path / "out", known)
+    text = (tmp_path / "out" / "finals.svg").read_text()
+    assert "1 of 2 diverged" in text and "2 of 2 diverged" in text
+
+
 def test_tables_read_runs_at_their_marks(tmp_path: Path) -> None:
     run = tmp_path / "runs" / "1"
     write_run(run, lines(1, 2, 3, 4, 5, 6, 7), status=None)
@@ -169,12 +206,16 @@ def test_timing_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         return {"encoder": encoder, "blocks": blocks, "length": length, "update_ms": ms, **fixed}
 
     points = [point("gru", 1, 1000, 40, "blocks", "length"), point("mamba", 1, 1000, 10, "blocks")]
-    points += [point("gru", 1, 100, 20, "length")]
+    layers = [
+        {"encoder": encoder, "length": length, "forward_ms": 1.0 * length, "backward_ms": 2.0}
+        for encoder in ("mamba", "gru")
+        for length in (100, 1000)
+    ]
     measured = []
 
     def run(bench: Any) -> dict[str, Any]:
         measured.append(bench)
-        return {"points": points}
+        return {"points": points, "layers": layers, "threads": 2}
 
     monkeypatch.setattr(_timing, "run", run)
     numbers = {"size": "tiny", "quick": True}
@@ -186,11 +227,13 @@ def test_timing_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert (mamba["encoder"], float(mamba["normalized"])) == ("mamba", 25.0)
     assert (mamba["paper_update_ms"], mamba["paper_normalized"]) == ("17.0", "25.8")
     assert (gru["paper_update_ms"], gru["paper_gpu_memory_mb"]) == ("66.0", "1500.0")
-    lengths = [(r["length"], float(r["update_ms"])) for r in rows(tmp_path / "b" / "length.csv")]
-    assert lengths == [("1000", 40.0), ("100", 20.0)]
-    (tmp_path / "timing" / "scaling-tiny-quick.json").write_text("{")
-    with pytest.raises(DamagedFileError, match="delete it"):
-        make("timing", [], tmp_path / "b", numbers=numbers)
+    assert (gru["device"], gru["threads"]) == ("cpu", "2")
+    lengths = [(r["encoder"], r["forward_ms"]) for r in rows(tmp_path / "b" / "length.csv")]
+    assert lengths == [("mamba", "100.0"), ("mamba", "1000.0"), ("gru", "100.0"), ("gru", "1000.0")]
+    for damage in ("{", "{}", '{"layers": [{}]}'):
+        (tmp_path / "timing" / "scaling-tiny-quick.json").write_text(damage)
+        with pytest.raises(DamagedFileError, match="delete it"):
+            make("timing", [], tmp_path / "b", numbers=numbers)
 
 
 class Rates(NamedTuple):
@@ -235,7 +278,8 @@ def test_amplification_is_written_down(tmp_path: Path, monkeypatch: pytest.Monke
     ]
     assert json.loads((folder / "amplification.json").read_text()) == {"seed": 1}
     waiting: dict[Path, Status] = {run: "failed"}
-    assert make_outcome(experiment, "smoke", members, waiting, folder) == []
+    with pytest.raises(RunDirectoryError, match="no run was completed"):
+        make_outcome(experiment, "smoke", members, waiting, folder)
 
 
 def test_contexts_are_mapped_and_read_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 Laps = Mapping[str, float]
 """Seconds by name, as one call measured them itself."""
@@ -46,6 +47,32 @@ def seconds_of(call: Callable[[], object]) -> float:
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
+
+
+def forward_backward(
+    name: str, forward: Callable[[], Tensor], inputs: list[Tensor]
+) -> Callable[[], Laps]:
+    """Times both directions; the gradients are dropped each time, not added up."""
+    gradient = torch.randn_like(forward())
+
+    def call() -> Laps:
+        begin = time.perf_counter()
+        y = forward()
+        middle = time.perf_counter()
+        torch.autograd.grad(y, inputs, gradient)
+        end = time.perf_counter()
+        return laps(name, begin, middle, end)
+
+    return call
+
+
+def laps(name: str, begin: float, middle: float, end: float) -> Laps:
+    """Forward, backward and both, from three readings of the clock."""
+    return {
+        f"{name}_forward_ms": middle - begin,
+        f"{name}_backward_ms": end - middle,
+        f"{name}_ms": end - begin,
+    }
 
 
 def interleave(

@@ -3,17 +3,19 @@
 Made-up trajectories, sizes as in HalfCheetah. Along the length a batch holds 1000 steps (ten
 trajectories of 100, and so on) or, beyond that, one trajectory. `cut_ratio` is the time of one
 trajectory of 1000 steps over that of 20 of 50, `doubling_ratio` that of one of 2000 over one of
-1000, for each encoder.
+1000, for each encoder. `layers` are the recurrent blocks alone, forward and backward over one
+trajectory, as in the paper's figure.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+import torch
 from rich.table import Table
 
 from resel._process import prepare_process
@@ -21,10 +23,11 @@ from resel.agent import configure
 from resel.benchmarks._base import Bench, Result, figure_table, short
 from resel.benchmarks._memory import MB, peak_memory
 from resel.benchmarks._scaling_picture import draw_scaling
-from resel.benchmarks._timing import Laps, interleave, seconds_of
+from resel.benchmarks._timing import Laps, forward_backward, interleave, seconds_of
 from resel.benchmarks._workload import HALF_CHEETAH, Workload, compile_kernels, filled_buffer
 from resel.config import SIZES, Config, Count, EncoderName, SizeName
 from resel.errors import ConfigError
+from resel.networks import build_encoder
 from resel.replay import pack
 from resel.runs import available_memory
 
@@ -85,16 +88,25 @@ class ScalingBench(Bench):
     def measure(self) -> Result:
         prepare_process(self.threads, SIZES[self.size]["width"])
         points: list[dict[str, Any]] = []
+        layers: list[dict[str, Any]] = []
         cut: dict[str, float] = {}
         doubling: dict[str, float] = {}
         for encoder in dict.fromkeys(self.encoders):
             config = configure("", size=self.size, encoder=encoder, device="cpu")
             measured = _measure_encoder(config, sweeps(self.quick), self.repetitions)
             points += measured.values()
+            if encoder != "mlp":
+                lengths = _QUICK_LENGTHS if self.quick else _LENGTHS
+                layers += _measure_layer(config, lengths, self.repetitions)
             whole = measured[_WHOLE]["update_ms"]
             cut[encoder] = whole / measured[_CUT]["update_ms"]
             doubling[encoder] = measured[_DOUBLED]["update_ms"] / whole
-        return {"points": points, "cut_ratio": cut, "doubling_ratio": doubling}
+        return {
+            "points": points,
+            "layers": layers,
+            "cut_ratio": cut,
+            "doubling_ratio": doubling,
+        }
 
     def tables(self, result: Result) -> list[Table]:
         columns = ("blocks", "trajectories", "length", "steps", "ms", "10 %", "90 %", "MB")
@@ -110,7 +122,11 @@ class ScalingBench(Bench):
             ("1 x 2000 steps / 1 x 1000", "doubling_ratio"),
         ):
             ratios.add_row(text, *(f"{ratio:.2f}" for ratio in result[name].values()))
-        return [table, ratios]
+        alone = figure_table("Recurrent block alone", "length", "forward ms", "backward ms")
+        for layer in result["layers"]:
+            figures = (short(layer[name]) for name in ("forward_ms", "backward_ms"))
+            alone.add_row(layer["encoder"], f"{layer['length']:,}", *figures)
+        return [table, ratios, alone]
 
     def write(self, result: Result, folder: Path) -> list[Path]:
         table, picture = folder / "scaling.csv", folder / "scaling.png"
@@ -157,6 +173,31 @@ def _measure_encoder(
         }
         for point in points
     }
+
+
+def _measure_layer(
+    config: Config, lengths: Sequence[int], repetitions: int
+) -> list[dict[str, Any]]:
+    """Forward and backward time of the recurrent block over one trajectory of each length."""
+    encoder = build_encoder(config.network)
+    parameters = list(encoder.parameters())
+
+    def over(length: int) -> Callable[[], Laps]:
+        x = torch.randn(1, length, config.network.width, requires_grad=True)
+        start = torch.zeros(1, length, dtype=torch.bool)
+        start[:, 0] = True
+        return forward_backward(str(length), lambda: encoder(x, start), [x, *parameters])
+
+    timings = interleave([over(length) for length in lengths], repetitions)
+    return [
+        {
+            "encoder": config.network.encoder,
+            "length": length,
+            **timings[f"{length}_forward_ms"].fields("forward_ms"),
+            **timings[f"{length}_backward_ms"].fields("backward_ms"),
+        }
+        for length in lengths
+    ]
 
 
 def _warm_network(config: Config) -> Workload:

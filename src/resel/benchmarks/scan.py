@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from resel._process import prepare_process
 from resel.benchmarks._base import Bench, Result, figure_table, timing_table
 from resel.benchmarks._memory import MB, peak_memory
-from resel.benchmarks._timing import Laps, interleave
+from resel.benchmarks._timing import Laps, forward_backward, interleave, laps
 from resel.config import SIZES, Count
 from resel.networks.recurrent import gru_tape
 from resel.networks.scan import _chunked, selective_scan
@@ -50,7 +50,7 @@ class ScanBench(Bench):
     def measure(self) -> Result:
         prepare_process(self.threads, SIZES["paper"]["width"])
         inputs = _scan_inputs(self.rows, self.length, self.channels, self.states)
-        fused = _forward_backward("scan", lambda: _fused_scan(inputs), inputs)
+        fused = forward_backward("scan", lambda: _fused_scan(inputs), inputs)
         fused()  # compiles
         extra = _extra_memory(fused, inputs)
         timings = interleave(
@@ -141,7 +141,7 @@ def _chunked_scan(inputs: list[Tensor]) -> Callable[[], Laps]:
         middle = time.perf_counter()
         backward(gradient, no_state, *values, None, saved)
         end = time.perf_counter()
-        return _laps("chunked", begin, middle, end)
+        return laps("chunked", begin, middle, end)
 
     return call
 
@@ -149,7 +149,7 @@ def _chunked_scan(inputs: list[Tensor]) -> Callable[[], Laps]:
 def _torch_gru(name: str, rows: int, length: int, width: int) -> Callable[[], Laps]:
     layer = nn.GRU(width, width, batch_first=True)
     x = torch.randn(rows, length, width, requires_grad=True)
-    return _forward_backward(name, lambda: layer(x)[0], [x, *layer.parameters()])
+    return forward_backward(name, lambda: layer(x)[0], [x, *layer.parameters()])
 
 
 def _fused_gru(name: str, rows: int, length: int, width: int) -> Callable[[], Laps]:
@@ -157,29 +157,4 @@ def _fused_gru(name: str, rows: int, length: int, width: int) -> Callable[[], La
     x = torch.randn(rows, length, width, requires_grad=True)
     start = torch.zeros(rows, length, dtype=torch.bool)
     start[:, 0] = True
-    return _forward_backward(name, lambda: gru_tape(x, start, layer, 0), [x, *layer.parameters()])
-
-
-def _forward_backward(
-    name: str, forward: Callable[[], Tensor], inputs: list[Tensor]
-) -> Callable[[], Laps]:
-    """Times both directions; the gradients are dropped each time, not added up."""
-    gradient = torch.randn_like(forward())
-
-    def call() -> Laps:
-        begin = time.perf_counter()
-        y = forward()
-        middle = time.perf_counter()
-        torch.autograd.grad(y, inputs, gradient)
-        end = time.perf_counter()
-        return _laps(name, begin, middle, end)
-
-    return call
-
-
-def _laps(name: str, begin: float, middle: float, end: float) -> Laps:
-    return {
-        f"{name}_forward_ms": middle - begin,
-        f"{name}_backward_ms": end - middle,
-        f"{name}_ms": end - begin,
-    }
+    return forward_backward(name, lambda: gru_tape(x, start, layer, 0), [x, *layer.parameters()])

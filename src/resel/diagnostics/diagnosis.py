@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from resel.diagnostics.amplification import (
 from resel.errors import RunDirectoryError
 
 _TOLERANCE = 0.02
-_REACH = 1000.0
+_REACH = 4.0**5
 _BALANCE = 3.0
 """Rates within this factor of the balanced one are left alone."""
 _SAME = 1.1
@@ -96,7 +96,8 @@ class Diagnosis:
         own, balanced = self.lr_context_encoder, self.balanced_lr
         if balanced is None:
             return (
-                f"No LR_CE within a factor of {_REACH:g} lets the context encoder move the policy "
+                f"No LR_CE within a factor of {_REACH:g} of the one expected lets the context "
+                "encoder move the policy "
                 f"as much as the other layers do at LR_other = {self.lr_other:g}: there is nothing "
                 "to balance."
             )
@@ -126,8 +127,7 @@ class Diagnosis:
             "first": self.same_rate.first,
             "converged": self.same_rate.converged,
             "factor": self.amplification.factor(self.same_rate),
-            "K_h": self.same_rate.effective.K_h,
-            "K_y": self.same_rate.effective.K_y,
+            "effective": asdict(self.same_rate.effective),
             "doubt": self.doubt,
             "words": self.words(),
             "amplification": self.amplification.to_json(),

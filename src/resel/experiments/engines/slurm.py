@@ -34,6 +34,8 @@ def slurm_script(jobs: Sequence[Job], name: str) -> str:
             "commands=(",
             *(f"  {shlex.quote(line)}" for line in lines),
             ")",
+            # A step does not take over how many processors the job asked for.
+            'export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"',
             # As a step: Slurm sends its signal to steps, not to the shell.
             'eval "srun ${commands[$SLURM_ARRAY_TASK_ID]}"',
             "code=$?",

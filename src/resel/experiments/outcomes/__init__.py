@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from resel.errors import RunDirectoryError
 from resel.experiments._settings import Experiment, Scale
 from resel.experiments.engines import Status
 from resel.experiments.outcomes._curves import make_curves, make_finals
@@ -26,6 +27,10 @@ def make_outcome(
 ) -> list[str]:
     """Write the files of an experiment into its folder; their names."""
     study, runs = experiment.studies[scale], read_runs(members, status)
+    if experiment.kind in ("amplification", "embedding") and not any(
+        run.status == "completed" for run in runs
+    ):
+        raise RunDirectoryError("no run was completed, and this figure needs a trained policy")
     if experiment.kind == "curves":
         return make_curves(experiment, runs, folder)
     if experiment.kind == "finals":

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from resel.experiments._settings import Experiment, Measure
 from resel.experiments.outcomes._pictures import colours, legend, panels, save
 from resel.experiments.outcomes._reading import RunData
@@ -110,7 +112,11 @@ def _draw_curves(
         for (panel, group), found in bands.items():
             if panel != place:
                 continue
-            ax.plot(found.steps, found.mean, color=colour[group], label=group, linewidth=1.6)
+            last = int(np.flatnonzero(found.runs == found.runs.max())[-1]) if len(found.runs) else 0
+            style = {"color": colour[group], "linewidth": 1.6}
+            ax.plot(found.steps[: last + 1], found.mean[: last + 1], label=group, **style)
+            # Over fewer runs than before: those that diverged are no longer in the mean.
+            ax.plot(found.steps[last:], found.mean[last:], linestyle=":", **style)
             low, high = found.mean - found.error, found.mean + found.error
             ax.fill_between(found.steps, low, high, color=colour[group], alpha=0.2, linewidth=0)
             diverged = sum(run.status == "diverged" for run in cells[panel, group])
@@ -122,6 +128,19 @@ def _draw_curves(
     legend(figure, axes)
     figure.suptitle(experiment.title)
     return save(figure, folder, name)
+
+
+def _mark_diverged(ax: Any, row: dict[str, Any], colour: str) -> None:
+    """The mean leaves out runs that diverged, so a picture has to say how many there were."""
+    if not row["diverged"]:
+        return
+    words = f"{row['diverged']} of {row['diverged'] + row['runs']} diverged"
+    if row["runs"]:
+        ax.annotate(words, (row["x"], row["mean"]), color=colour, fontsize=7)
+        return
+    foot = ax.get_xaxis_transform()
+    ax.plot([row["x"]], [0.03], marker="x", color=colour, transform=foot, clip_on=False)
+    ax.text(row["x"], 0.06, words, color=colour, fontsize=7, transform=foot)
 
 
 def _draw_finals(
@@ -136,6 +155,8 @@ def _draw_finals(
             if here:
                 x, mean, error = ([row[n] for row in here] for n in ("x", "mean", "standard_error"))
                 ax.errorbar(x, mean, error, color=colour[group], marker="o", label=group, capsize=3)
+                for row in here:
+                    _mark_diverged(ax, row, colour[group])
         ax.set_title(place, fontsize=10)
         if max(row["x"] for row in rows) < 1:  # learning rates
             ax.set_xscale("log")

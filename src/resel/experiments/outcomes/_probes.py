@@ -29,8 +29,6 @@ _COLUMNS = ("lr_context_encoder", "lr_other", "rollout_step", "mean", "standard_
 def make_amplification(study: Study, runs: Sequence[RunData], folder: Path) -> list[str]:
     """Output variation after one update, for the first run that is complete."""
     run = _first(runs)
-    if run is None:
-        return []
     diagnostics = _diagnostics()
     pairs, episodes = study.numbers["pairs"], study.numbers["episodes"]
     found = diagnostics.measure_amplification(run.member.run, pairs, episodes, 1)
@@ -55,8 +53,6 @@ def make_embedding(
 ) -> list[str]:
     """A map of the contexts coloured by gravity, and how well gravity can be read from them."""
     run = _first(runs)
-    if run is None:
-        return []
     diagnostics = _diagnostics()
     count = study.numbers["gravities"]
     agent = RESeL.load(run.member.run / "agents" / "last")
@@ -100,8 +96,8 @@ class UniformGravity(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, {**info, "gravity": simulator.model.opt.gravity.copy()}
 
 
-def _first(runs: Sequence[RunData]) -> RunData | None:
-    return next((run for run in runs if run.status == "completed"), None)
+def _first(runs: Sequence[RunData]) -> RunData:
+    return next(run for run in runs if run.status == "completed")
 
 
 def _diagnostics() -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from resel.experiments._settings import Experiment, Study
@@ -14,6 +16,8 @@ from resel.experiments.statistics import interquartile_estimate, mean_and_error
 
 _OURS = ("task", "step", "mean", "standard_error", "iqm", "iqm_low", "iqm_high", "runs", "diverged")
 
+_RESEL = "paper RESeL"
+
 
 def make_table(
     experiment: Experiment, study: Study, runs: Sequence[RunData], folder: Path
@@ -22,6 +26,7 @@ def make_table(
     printed = paper_table(experiment.table or "")
     methods = list(dict.fromkeys(cell.method for cell in printed))
     rows = [_with_paper(row, printed) for row in _ours(study, runs)]
+    rows += _averages(study, runs, printed)
     rows += _only_in_paper(rows, printed)
     columns = [*_OURS]
     for method in methods:
@@ -36,7 +41,7 @@ def _ours(study: Study, runs: Sequence[RunData]) -> list[dict[str, Any]]:
     for task in dict.fromkeys(run.member.setting.task for run in runs):
         here = [run for run in runs if run.member.setting.task == task]
         for mark in study.marks or (None,):
-            values = [v for run in here if (v := run.value_at("return", mark)) is not None]
+            values = _scores(here, mark)
             mean, error = mean_and_error(values)
             middle = interquartile_estimate([values])
             figures = (mean, error, middle.value, middle.low, middle.high, len(values))
@@ -44,6 +49,54 @@ def _ours(study: Study, runs: Sequence[RunData]) -> list[dict[str, Any]]:
             diverged = sum(run.status == "diverged" for run in here)
             rows.append(dict(zip(_OURS, (task, step, *figures, diverged), strict=True)))
     return rows
+
+
+def _scores(runs: Sequence[RunData], mark: int | None) -> list[float]:
+    return [v for run in runs if (v := run.value_at("return", mark)) is not None]
+
+
+def _averages(
+    study: Study, runs: Sequence[RunData], printed: Sequence[Printed]
+) -> list[dict[str, Any]]:
+    """Over all tasks that were run, if more than one, and the same as a share of the paper's RESeL.
+
+    Returns of different tasks have different sizes, so that only the shares have an interquartile
+    mean; its interval draws runs again within each task.
+    """
+    tasks = list(dict.fromkeys(run.member.setting.task for run in runs))
+    by_task = [[run for run in runs if run.member.setting.task == task] for task in tasks]
+    rows = []
+    for mark in study.marks or (None,):
+        scores = [_scores(here, mark) for here in by_task]
+        if len(tasks) < 2 or not all(scores):
+            continue
+        step = by_task[0][0].member.steps if mark is None else mark
+        papers = [_with_paper({"task": task, "step": step}, printed) for task in tasks]
+        common = [name for name in papers[0] if name.startswith("paper ") and "error" not in name]
+        common = [name for name in common if all(name in paper for paper in papers)]
+        diverged = sum(run.status == "diverged" for run in runs)
+        row = {"task": f"Average of {len(tasks)}", "step": step, "diverged": diverged}
+        row |= dict(zip(("mean", "standard_error"), _mean_of_means(scores), strict=True))
+        row |= {"runs": sum(map(len, scores))}
+        rows.append(row | {name: fmean(paper[name] for paper in papers) for name in common})
+        if _RESEL not in common:
+            continue
+        shares = [
+            [score / paper[_RESEL] for score in own]
+            for own, paper in zip(scores, papers, strict=True)
+        ]
+        value, low, high = interquartile_estimate(shares)
+        share = row | {"task": "Share of the paper's RESeL"}
+        share |= {"iqm": value, "iqm_low": low, "iqm_high": high}
+        share |= dict(zip(("mean", "standard_error"), _mean_of_means(shares), strict=True))
+        rows.append(share | {name: fmean(p[name] / p[_RESEL] for p in papers) for name in common})
+    return rows
+
+
+def _mean_of_means(strata: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """Every task counts as much as every other, however many runs it has."""
+    means, errors = zip(*map(mean_and_error, strata), strict=True)
+    return fmean(means), math.hypot(*errors) / len(errors)
 
 
 def _with_paper(row: dict[str, Any], printed: Sequence[Printed]) -> dict[str, Any]:
@@ -81,7 +134,10 @@ def _markdown(
     for row in rows:
         ours = ["-"] * 4
         if "mean" in row:
-            spread = f"{_short(row['iqm'])} [{_short(row['iqm_low'])}, {_short(row['iqm_high'])}]"
+            spread = "-"
+            if "iqm" in row:
+                iqm, low, high = (_short(row[name]) for name in ("iqm", "iqm_low", "iqm_high"))
+                spread = f"{iqm} [{low}, {high}]"
             ours = [_figure(row["mean"], row["standard_error"]), spread]
             ours += [str(row["runs"]), str(row["diverged"])]
         papers = [

@@ -1,9 +1,11 @@
-"""Time of an update by encoder, depth and trajectory length, from `resel bench scaling`."""
+"""Time of an update by encoder and depth, and of the recurrent blocks alone by length.
+
+Both come from `resel bench scaling`, which measures the CPU; the paper's numbers are of a GPU.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +13,28 @@ from resel.benchmarks import ScalingBench, run
 from resel.errors import DamagedFileError
 from resel.experiments._settings import Experiment, Study
 from resel.experiments.outcomes._curves import write_rows
-from resel.experiments.outcomes._pictures import panels, save
+from resel.experiments.outcomes._pictures import colours, legend, panels, save
 from resel.experiments.paper_numbers import paper_table
 
 _METHODS = {"mlp": "FC", "mamba": "Mamba", "gru": "GRU"}
-_BLOCK_COLUMNS = ("blocks", "encoder", "update_ms", "normalized", "memory_mb")
+_BLOCK_COLUMNS = ("blocks", "encoder", "device", "threads", "update_ms", "normalized", "memory_mb")
 _PAPER_COLUMNS = ("paper_update_ms", "paper_normalized", "paper_gpu_memory_mb")
 
 
 def make_timing(experiment: Experiment, study: Study, folder: Path) -> list[str]:
     """The table over blocks, or the figure over lengths; both come from one measurement."""
-    points = _measured(study, folder.parent / "timing")
-    if experiment.table:
-        return _blocks(points, experiment.table, folder)
-    return _lengths(experiment, points, folder)
+    measured = _measured(study, folder.parent / "timing")
+    try:
+        if experiment.table:
+            return _blocks(measured, experiment.table, folder)
+        return _lengths(experiment, measured, folder)
+    except (LookupError, TypeError) as error:
+        raise DamagedFileError(
+            f"{folder.parent / 'timing'} cannot be read ({error!r} is missing): delete it."
+        ) from error
 
 
-def _measured(study: Study, folder: Path) -> list[dict[str, Any]]:
+def _measured(study: Study, folder: Path) -> dict[str, Any]:
     """Read, or measured and written for the next one to read."""
     numbers = study.numbers
     path = folder / f"scaling-{numbers['size']}{'-quick' if numbers['quick'] else ''}.json"
@@ -38,16 +45,16 @@ def _measured(study: Study, folder: Path) -> list[dict[str, Any]]:
         temporary.write_text(json.dumps(run(bench), indent=1), encoding="utf-8")
         temporary.replace(path)
     try:
-        points: list[dict[str, Any]] = json.loads(path.read_bytes())["points"]
-    except (ValueError, KeyError) as error:
+        measured: dict[str, Any] = json.loads(path.read_bytes())
+    except ValueError as error:
         raise DamagedFileError(f"{path} cannot be read ({error}): delete it.") from error
-    return points
+    return measured
 
 
-def _blocks(points: Sequence[dict[str, Any]], table: str, folder: Path) -> list[str]:
+def _blocks(measured: dict[str, Any], table: str, folder: Path) -> list[str]:
     """As the paper's table: times also in units of the GRU's."""
     paper = {(p.task, p.method): p.mean for p in paper_table(table)}
-    chosen = [point for point in points if "blocks" in point["sweeps"]]
+    chosen = [point for point in measured["points"] if "blocks" in point["sweeps"]]
     gru = {p["blocks"]: p["update_ms"] for p in chosen if p["encoder"] == "gru"}
     rows = []
     for point in sorted(chosen, key=lambda p: (p["blocks"], p["update_ms"])):
@@ -60,6 +67,8 @@ def _blocks(points: Sequence[dict[str, Any]], table: str, folder: Path) -> list[
         ours = (
             blocks,
             point["encoder"],
+            "cpu",
+            measured["threads"],
             point["update_ms"],
             100 * point["update_ms"] / gru[blocks],
             point["memory_mb"],
@@ -70,15 +79,21 @@ def _blocks(points: Sequence[dict[str, Any]], table: str, folder: Path) -> list[
     return ["table.csv"]
 
 
-def _lengths(experiment: Experiment, points: Sequence[dict[str, Any]], folder: Path) -> list[str]:
-    chosen = [point for point in points if "length" in point["sweeps"]]
-    columns = ("encoder", "length", "steps", "update_ms", "memory_mb")
-    write_rows(folder / "length.csv", [{c: point[c] for c in columns} for point in chosen], columns)
-    figure, (ax,) = panels(1, width=5.5, height=3.8)
-    for encoder in dict.fromkeys(point["encoder"] for point in chosen):
-        line = sorted((p["length"], p["update_ms"]) for p in chosen if p["encoder"] == encoder)
-        ax.plot(*zip(*line, strict=True), marker="o", label=encoder)
-    ax.set(xscale="log", yscale="log", xlabel="trajectory length", ylabel="ms per update")
-    ax.legend(frameon=False)
-    ax.set_title(experiment.title)
+def _lengths(experiment: Experiment, measured: dict[str, Any], folder: Path) -> list[str]:
+    """As the paper's figure: the blocks alone over one trajectory, forward and backward."""
+    layers, ways = measured["layers"], ("forward", "backward")
+    columns = ("encoder", "length", *(f"{way}_ms" for way in ways))
+    write_rows(folder / "length.csv", [{c: layer[c] for c in columns} for layer in layers], columns)
+    figure, axes = panels(2)
+    colour = colours(layer["encoder"] for layer in layers)
+    for ax, way in zip(axes, ways, strict=True):
+        for encoder in colour:
+            here = [layer for layer in layers if layer["encoder"] == encoder]
+            line = sorted((layer["length"], layer[f"{way}_ms"]) for layer in here)
+            x, y = zip(*line, strict=True)
+            ax.plot(x, y, marker="o", color=colour[encoder], label=encoder)
+        ax.set(xscale="log", yscale="log", xlabel="trajectory length", title=way)
+    axes[0].set_ylabel(f"ms on a CPU ({measured['threads']} threads)")
+    legend(figure, axes)
+    figure.suptitle(experiment.title)
     return ["length.csv", *save(figure, folder, "length")]
