@@ -11,6 +11,7 @@ from gymnasium.error import ResetNeeded
 
 from resel.errors import BadInputError, ConfigError
 from resel.tasks import make_env, task_settings
+from resel.training import evaluation_seeds
 
 
 def test_a_player_that_knows_the_wind() -> None:
@@ -94,3 +95,12 @@ def test_settings() -> None:
     assert settings["reward_input"] and settings["steps"] == 5_000_000
     assert settings["lr_context_encoder"] == 2e-6 and settings["lr_policy"] == 6e-5
     assert settings["lr_critic"] == 2e-4 and settings["batch_steps"] == 1000
+
+
+def test_an_evaluation_meets_every_held_out_wind_once() -> None:
+    env = gymnasium.make("resel/Wind-v0", split="test")
+    orders = []
+    for seed in (1, 2, 3):
+        orders.append([env.reset(seed=s)[1]["task"] for s in evaluation_seeds(seed, 20)])
+        assert sorted(orders[-1]) == list(range(40, 60))
+    assert len(set(map(tuple, orders))) == 3, "where it begins depends on the seed of the run"

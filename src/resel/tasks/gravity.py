@@ -32,7 +32,7 @@ def tasks() -> Iterator[TaskSpec]:
             horizon=1000,
             observation_size=observation_size,
             action_size=action_size,
-            settings=paper(2_000_000, FAST_RATES, 1000),
+            settings=paper(2_000_000, FAST_RATES, 1000, eval_episodes=20),
             released={
                 **RELEASED_EVALUATION,
                 **SLOW_RATES,

@@ -78,7 +78,7 @@ class RandomizeField(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         if seed is not None:
             # Seeds the generator that the task is drawn from; the second reset goes on with it.
             self.env.reset(seed=seed, options=options)
-        self._task = self.split.draw(self.np_random, options)
+        self._task = self.split.draw(self.np_random, seed, options)
         self._write(self.scales[self._task])
         observation, info = self.env.reset(options=options)
         return observation, {**info, **self._told()}

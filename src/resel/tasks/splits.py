@@ -41,9 +41,17 @@ class TaskSplit:
             return range(min(self.train, self.total))
         return range(self.train, self.total)
 
-    def draw(self, rng: np.random.Generator, options: Mapping[str, Any] | None) -> int:
-        """A random task of the part, or any task that `options["task"]` asks for."""
+    def draw(
+        self, rng: np.random.Generator, seed: int | None, options: Mapping[str, Any] | None
+    ) -> int:
+        """A random task of the part, or any task that `options["task"]` asks for.
+
+        A seed chooses the one that it is in turn, so that an evaluation, whose seeds follow each
+        other, plays every task equally often.
+        """
         if options is None or "task" not in options:
+            if seed is not None:
+                return self.numbers[seed % len(self.numbers)]
             return int(rng.integers(self.numbers.start, self.numbers.stop))
         number = options["task"]
         if isinstance(number, bool) or not isinstance(number, int | np.integer):

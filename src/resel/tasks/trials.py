@@ -38,7 +38,7 @@ class HiddenGoal(gymnasium.Wrapper[Any, Any, Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """A new goal, or with `options={"task": 3}` that one; the start does not depend on it."""
         observation, info = self.env.reset(seed=seed)
-        self._task = self.split.draw(self.np_random, options)
+        self._task = self.split.draw(self.np_random, seed, options)
         return observation, {**info, **self._told()}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:

@@ -53,7 +53,7 @@ class WindEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
         """Back to the origin, in another wind; `options={"task": 3}` chooses which."""
         super().reset(seed=seed)
-        self._task = self.split.draw(self.np_random, options)
+        self._task = self.split.draw(self.np_random, seed, options)
         self._path = [np.zeros(2)]
         return self._path[-1].astype(np.float32), self._info()
 

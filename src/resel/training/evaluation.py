@@ -39,8 +39,9 @@ class Evaluation:
 
 
 def evaluation_seeds(seed: int, episodes: int) -> list[int]:
-    """The same episodes for every evaluation of a run."""
-    return [int(s) >> 1 for s in stream_seed(seed, "evaluation").generate_state(episodes)]
+    """The same episodes for every evaluation of a run, by seeds that follow each other."""
+    first = int(stream_seed(seed, "evaluation").generate_state(1)[0]) >> 1
+    return list(range(first, first + episodes))
 
 
 def evaluate(
