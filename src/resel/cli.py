@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import tyro
 from gymnasium.spaces import Box
@@ -114,6 +114,9 @@ class ResumeArguments:
     """Also log to Weights & Biases (extra `wandb`)."""
     force: bool = False
     """Go on even where the machine differs from before, so that the run is not exact."""
+
+
+_Settings = TypeVar("_Settings", TrainArguments, ResumeArguments)
 
 
 @dataclass(frozen=True)
@@ -500,28 +503,29 @@ def _run_verb(arguments: Sequence[str]) -> int:
 
 def _train_arguments(argv: Sequence[str]) -> TrainArguments:
     """Parse twice: once to learn task, preset and size, then with the defaults they bring."""
-
     named = next((word for word in argv if get_task(word) is not None), "")
     asks = any(word in ("-h", "--help") for word in argv)
-
-    def parse(config: Config) -> TrainArguments:
-        default = TrainArguments(
-            task=tyro.MISSING,
-            network=config.network,
-            algorithm=config.algorithm,
-            training=config.training,
-        )
-        with _our_words():
-            return tyro.cli(
-                tyro.conf.OmitArgPrefixes[TrainArguments],
-                args=argv,
-                default=default,
-                prog=f"resel train {named}".rstrip() if not asks else "resel train",
-            )
-
-    first = parse(configure(named))  # whose defaults are also those that hints show
+    prog = "resel train" if asks else f"resel train {named}".rstrip()
+    # The first defaults are also those that hints show.
+    first = _with_defaults(TrainArguments, "task", configure(named), argv, prog)
     size = cast("SizeName | None", first.size)  # looked at by `configure`
-    return parse(configure(first.task, preset=first.preset, size=size))
+    config = configure(first.task, preset=first.preset, size=size)
+    return _with_defaults(TrainArguments, "task", config, argv, prog)
+
+
+def _with_defaults(
+    kind: type[_Settings], first: str, config: Config, argv: Sequence[str], prog: str
+) -> _Settings:
+    """Arguments that begin with `first` and take every setting not given from the config."""
+    default = kind(
+        **{first: tyro.MISSING},
+        network=config.network,
+        algorithm=config.algorithm,
+        training=config.training,
+    )
+    with _our_words():
+        markers = (tyro.conf.OmitArgPrefixes,)
+        return tyro.cli(kind, args=argv, default=default, prog=prog, config=markers)
 
 
 @contextmanager
@@ -550,19 +554,7 @@ def _resume_arguments(argv: Sequence[str]) -> ResumeArguments:
     """Parse twice: once to learn which run, then with its settings as defaults."""
 
     def parse(config: Config) -> ResumeArguments:
-        default = ResumeArguments(
-            run=tyro.MISSING,
-            network=config.network,
-            algorithm=config.algorithm,
-            training=config.training,
-        )
-        with _our_words():
-            return tyro.cli(
-                tyro.conf.OmitArgPrefixes[ResumeArguments],
-                args=argv,
-                default=default,
-                prog="resel resume",
-            )
+        return _with_defaults(ResumeArguments, "run", config, argv, "resel resume")
 
     if any(word in ("-h", "--help") for word in argv):
         runs = [Path(word) for word in argv if Path(word, "config.json").is_file()]
