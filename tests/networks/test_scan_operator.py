@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from resel.errors import BadInputError
 from resel.networks.encoders.mamba import MambaMixer
 from resel.networks.scan import _chunked, _op, selective_scan
+from resel.networks.scan._inputs import ScanInputs
 
 FORWARD = torch.ops.resel.selective_scan.default
 BACKWARD = torch.ops.resel.selective_scan_backward.default
@@ -145,7 +146,8 @@ def test_a_device_without_kernels_runs_the_chunked_version() -> None:
     inputs = (*make_case(2, 40, 5, 3).values(), True)
     for key in (torch._C.DispatchKey.XPU, torch._C.DispatchKey.MPS):
         found = FORWARD.redispatch(torch._C.DispatchKeySet(key), *inputs)
-        assert all(map(torch.equal, found, _chunked.forward(*inputs)))
+        expected = _chunked.forward(ScanInputs(*inputs[:8]), *inputs[8:])
+        assert all(map(torch.equal, found, expected))
 
 
 def test_a_gpu_without_triton_runs_the_chunked_version(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,10 +186,11 @@ def test_memory_on_a_cpu(two_threads: None) -> None:
     The kernels' own scratch is some hundred kilobytes for each thread and not counted.
     """
     case = make_case(1, 1000, 512, 64, dtype=torch.float32)
-    cpu = ON_EVERY_MACHINE["cpu"]
+    *given, initial_state = case.values()
+    inputs, cpu = ScanInputs(*given), ON_EVERY_MACHINE["cpu"]
     with Allocations() as found:
-        y, state, saved = cpu.forward(*case.values(), True)
-        grads = cpu.backward(y, state, *list(case.values())[:-1], saved)
+        y, state, saved = cpu.forward(inputs, initial_state, True)
+        grads = cpu.backward(y, state, inputs, saved)
     results = sum(t.nbytes for t in (y, state, *grads))
     beyond = sum(found.sizes.values()) - results
     assert saved.nbytes == 4 * math.ceil(1000 / 16) * 512 * 64
@@ -197,8 +200,10 @@ def test_memory_on_a_cpu(two_threads: None) -> None:
 def test_memory_of_the_chunked_version() -> None:
     """Nothing as large as the states of the whole tape ever exists."""
     case = make_case(2, 300, 40, 16, dtype=torch.float32)
+    *given, initial_state = case.values()
+    inputs = ScanInputs(*given)
     with Allocations() as found:
-        y, state, saved = _chunked.forward(*case.values(), True)
-        _chunked.backward(y, state, *list(case.values())[:-1], saved)
+        y, state, saved = _chunked.forward(inputs, initial_state, True)
+        _chunked.backward(y, state, inputs, saved)
     assert max(found.sizes.values()) == 4 * 2 * _chunked.CHUNK * 40 * 16
     assert saved.nbytes == 4 * 2 * math.ceil(300 / _chunked.CHUNK) * 40 * 16

@@ -16,6 +16,7 @@ from scan_cases import (
 )
 
 from resel.networks.scan import _chunked, _gpu, _op
+from resel.networks.scan._inputs import ScanInputs
 
 OPTIONAL = ("D", "z", "start", "initial_state")
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")  # NumPy's
@@ -100,4 +101,4 @@ def test_cuda_tensors_are_given_to_it() -> None:
     inputs = (*make_case(1, 3, 2, 2).values(), True)
     key = torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA)
     found = torch.ops.resel.selective_scan.default.redispatch(key, *inputs)
-    assert all(map(torch.equal, found, _gpu.forward(*inputs)))
+    assert all(map(torch.equal, found, _gpu.forward(ScanInputs(*inputs[:8]), *inputs[8:])))

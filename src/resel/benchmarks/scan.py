@@ -13,7 +13,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from rich.table import Table
@@ -26,6 +26,7 @@ from resel.benchmarks._timing import Laps, forward_backward, interleave, laps
 from resel.config import SIZES, Count
 from resel.networks.recurrent import gru_tape
 from resel.networks.scan import _chunked, selective_scan
+from resel.networks.scan._inputs import ScanInputs
 
 _GRU_WIDTH = 256
 _SMALL_GRU = (5, 200, 64)  # trajectories, steps, width
@@ -129,17 +130,16 @@ def _fused_scan(inputs: list[Tensor]) -> Tensor:
 
 def _chunked_scan(inputs: list[Tensor]) -> Callable[[], Laps]:
     """The scan in torch operations, as it runs on devices without a kernel of their own."""
-    forward: Any = _chunked.forward
-    backward: Any = _chunked.backward
-    values = [tensor.detach() for tensor in inputs]
-    gradient = torch.randn_like(values[0])
-    no_state = values[0].new_zeros(values[0].shape[0], *values[2].shape)
+    u, delta, A, B, C, D, z = (tensor.detach() for tensor in inputs)
+    values = ScanInputs(u, delta, A, B, C, D, z, start=None)
+    gradient = torch.randn_like(u)
+    no_state = u.new_zeros(u.shape[0], *A.shape)
 
     def call() -> Laps:
         begin = time.perf_counter()
-        _, _, saved = forward(*values, None, None, True)
+        _, _, saved = _chunked.forward(values, None, True)
         middle = time.perf_counter()
-        backward(gradient, no_state, *values, None, saved)
+        _chunked.backward(gradient, no_state, values, saved)
         end = time.perf_counter()
         return laps("chunked", begin, middle, end)
 

@@ -18,22 +18,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from resel.networks.scan._inputs import ScanInputs
+
 CHUNK = 32
 
 
 def forward(
-    u: Tensor,
-    delta: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    D: Tensor | None,
-    z: Tensor | None,
-    start: Tensor | None,
-    initial_state: Tensor | None,
-    keep: bool,
+    inputs: ScanInputs, initial_state: Tensor | None, keep: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """y, the last state, and the state at the start of each chunk if `keep` is set."""
+    u, delta, A, B, C, D, z, start = inputs
     rows, length, channels = u.shape
     h = u.new_zeros(rows, channels, A.shape[1])
     if initial_state is not None:
@@ -55,19 +49,10 @@ def forward(
 
 
 def backward(
-    grad_y: Tensor,
-    grad_final: Tensor,
-    u: Tensor,
-    delta: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    D: Tensor | None,
-    z: Tensor | None,
-    start: Tensor | None,
-    saved: Tensor,
+    grad_y: Tensor, grad_final: Tensor, inputs: ScanInputs, saved: Tensor
 ) -> tuple[Tensor, ...]:
     """Gradients of u, delta, A, B, C, D, z and the initial state; of what is absent, anything."""
+    u, delta, A, B, C, D, z, start = inputs
     skip = u.new_zeros(u.shape[2]) if D is None else D
     grad_u, grad_delta = u.new_empty(u.shape), u.new_empty(u.shape)
     grad_B, grad_C = u.new_empty(B.shape), u.new_empty(B.shape)

@@ -12,28 +12,21 @@ from resel.networks import _threads
 from resel.networks._places import flat_places
 from resel.networks._vectors import LANES
 from resel.networks.scan import _cpu
+from resel.networks.scan._inputs import ScanInputs
 
 
 def forward(
-    u: Tensor,
-    delta: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    D: Tensor | None,
-    z: Tensor | None,
-    start: Tensor | None,
-    initial_state: Tensor | None,
-    keep: bool,
+    inputs: ScanInputs, initial_state: Tensor | None, keep: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """y, the last state, and the state at the start of each chunk if `keep` is set."""
+    u, A = inputs.u, inputs.A
     rows, length, channels = u.shape
     states = A.shape[1]
     initial = u.new_zeros(rows, channels, states) if initial_state is None else initial_state
     y = u.new_empty(u.shape)
     saved = u.new_empty(saved_shape(u, A, keep))
     final = u.new_empty(initial.shape)
-    given, strides = _inputs(u, delta, A, B, C, D, z, start)
+    given, strides = _given(inputs)
     arrays = [*given, *(_array(tensor) for tensor in (initial, y, saved, final))]
     groups = _threads.group_count(rows * length * channels * states, -(-channels // LANES))
     sizes = (rows, length, channels, states, strides)
@@ -42,29 +35,20 @@ def forward(
 
 
 def backward(
-    grad_y: Tensor,
-    grad_final: Tensor,
-    u: Tensor,
-    delta: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    D: Tensor | None,
-    z: Tensor | None,
-    start: Tensor | None,
-    saved: Tensor,
+    grad_y: Tensor, grad_final: Tensor, inputs: ScanInputs, saved: Tensor
 ) -> tuple[Tensor, ...]:
     """Gradients of u, delta, A, B, C, D, z and the initial state; of what is absent, anything."""
+    u = inputs.u
     rows, length, channels = u.shape
-    states = A.shape[1]
+    states = inputs.A.shape[1]
     groups = _threads.group_count(4 * rows * length * channels * states, -(-channels // LANES))
     grad_u, grad_delta = u.new_empty(u.shape), u.new_empty(u.shape)
     grad_A, grad_D = u.new_empty(channels, states), u.new_empty(channels)
-    grad_z = u.new_empty((0, 0, 0) if z is None else u.shape)
+    grad_z = u.new_empty((0, 0, 0) if inputs.z is None else u.shape)
     grad_B = u.new_empty(groups, rows, length, states)
     grad_C = u.new_empty(groups, rows, length, states)
     grad_initial = u.new_empty(rows, channels, states)
-    given, strides = _inputs(u, delta, A, B, C, D, z, start)
+    given, strides = _given(inputs)
     found = (grad_u, grad_delta, grad_A, grad_B, grad_C, grad_D, grad_z, grad_initial)
     arrays = [*given, *(_array(tensor) for tensor in (saved, grad_y, grad_final, *found))]
     sizes = (rows, length, channels, states, strides)
@@ -88,17 +72,9 @@ def saved_shape(u: Tensor, A: Tensor, keep: bool) -> tuple[int, ...]:
     return (rows if keep else 0, chunks, blocks, A.shape[1], LANES)
 
 
-def _inputs(
-    u: Tensor,
-    delta: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    D: Tensor | None,
-    z: Tensor | None,
-    start: Tensor | None,
-) -> tuple[list[Any], tuple[int, ...]]:
+def _given(inputs: ScanInputs) -> tuple[list[Any], tuple[int, ...]]:
     """What the kernels read, with zeros or nothing for what is absent, and strides of places."""
+    u, delta, A, B, C, D, z, start = inputs
     gate = u.new_zeros(0, 0, 0) if z is None else z
     (us, u_step), (deltas, delta_step), (Bs, b_step), (Cs, c_step), (zs, z_step) = (
         flat_places(tensor.detach()) for tensor in (u, delta, B, C, gate)

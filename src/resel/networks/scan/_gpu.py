@@ -22,6 +22,7 @@ import triton.language as tl
 from torch import Tensor
 
 from resel.networks.scan._chunked import CHUNK, saved_shape
+from resel.networks.scan._inputs import ScanInputs
 
 __all__ = ["backward", "forward", "saved_shape"]
 
@@ -30,18 +31,10 @@ _MOST_CHANNELS = 64
 
 
 def forward(
-    u: Tensor,
-    delta: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    D: Tensor | None,
-    z: Tensor | None,
-    start: Tensor | None,
-    initial_state: Tensor | None,
-    keep: bool,
+    inputs: ScanInputs, initial_state: Tensor | None, keep: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """y, the last state, and the state at the start of each chunk if `keep` is set."""
+    u, A = inputs.u, inputs.A
     rows, length, channels = u.shape
     states = A.shape[1]
     y = u.new_empty(u.shape)
@@ -51,7 +44,7 @@ def forward(
     if rows * blocks:
         with _device_of(u):
             _forward[(rows, blocks)](
-                *_pointers(u, delta, A, B, C, D, z, start, initial_state),
+                *_pointers(*inputs, initial_state),
                 y,
                 final,
                 saved,
@@ -59,31 +52,22 @@ def forward(
                 channels,
                 states,
                 KEEP=keep,
-                **_options(D, z, start, wide, padded),
+                **_options(*inputs[5:], wide, padded),
                 HAS_INITIAL=initial_state is not None,
             )
     return y, final, saved
 
 
 def backward(
-    grad_y: Tensor,
-    grad_final: Tensor,
-    u: Tensor,
-    delta: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    D: Tensor | None,
-    z: Tensor | None,
-    start: Tensor | None,
-    saved: Tensor,
+    grad_y: Tensor, grad_final: Tensor, inputs: ScanInputs, saved: Tensor
 ) -> tuple[Tensor, ...]:
     """Gradients of u, delta, A, B, C, D, z and the initial state; of what is absent, anything."""
+    u = inputs.u
     rows, length, channels = u.shape
-    states = A.shape[1]
+    states = inputs.A.shape[1]
     wide, padded, blocks = _layout(channels, states)
     grad_u, grad_delta = u.new_empty(u.shape), u.new_empty(u.shape)
-    grad_z = u.new_empty((0, 0, 0) if z is None else u.shape)
+    grad_z = u.new_empty((0, 0, 0) if inputs.z is None else u.shape)
     grad_A = u.new_empty(rows, channels, states)
     grad_D = u.new_empty(rows, channels)
     grad_B = u.new_empty(blocks, rows, length, states)
@@ -93,7 +77,7 @@ def backward(
     if rows * blocks:
         with _device_of(u):
             _backward[(rows, blocks)](
-                *_pointers(u, delta, A, B, C, D, z, start, saved),
+                *_pointers(*inputs, saved),
                 grad_y.contiguous(),
                 grad_final.contiguous(),
                 grad_u,
@@ -108,7 +92,7 @@ def backward(
                 length,
                 channels,
                 states,
-                **_options(D, z, start, wide, padded),
+                **_options(*inputs[5:], wide, padded),
             )
     return (
         grad_u,

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from resel.networks._places import evenly_spaced
 from resel.networks.scan import _chunked
+from resel.networks.scan._inputs import ScanInputs
 
 _INPUTS = (
     "Tensor u, Tensor delta, Tensor A, Tensor B, Tensor C, Tensor? D, Tensor? z, Tensor? start"
@@ -50,11 +51,23 @@ def _kernels(device: str) -> Any:
     return _chunked
 
 
-for _key, _device in (("CPU", "cpu"), ("CUDA", "cuda"), ("CompositeExplicitAutograd", "other")):
-    _library.impl("selective_scan", lambda *inputs, on=_device: _kernels(on).forward(*inputs), _key)
-    _library.impl(
-        "selective_scan_backward", lambda *inputs, on=_device: _kernels(on).backward(*inputs), _key
+def _forward(device: str, *given: Any) -> tuple[Tensor, ...]:
+    *inputs, initial_state, keep = given
+    return _kernels(device).forward(  # type: ignore[no-any-return]
+        ScanInputs(*inputs), initial_state, keep
     )
+
+
+def _backward(device: str, grad_y: Tensor, grad_final: Tensor, *given: Any) -> tuple[Tensor, ...]:
+    *inputs, saved = given
+    return _kernels(device).backward(  # type: ignore[no-any-return]
+        grad_y, grad_final, ScanInputs(*inputs), saved
+    )
+
+
+for _key, _device in (("CPU", "cpu"), ("CUDA", "cuda"), ("CompositeExplicitAutograd", "other")):
+    _library.impl("selective_scan", functools.partial(_forward, _device), _key)
+    _library.impl("selective_scan_backward", functools.partial(_backward, _device), _key)
 
 
 def _shapes(u: Tensor, delta: Tensor, A: Tensor, *rest: Any) -> tuple[Tensor, ...]:
@@ -66,19 +79,8 @@ def _shapes(u: Tensor, delta: Tensor, A: Tensor, *rest: Any) -> tuple[Tensor, ..
     )
 
 
-def _gradient_shapes(
-    grad_y: Tensor,
-    grad_state: Tensor,
-    u: Tensor,
-    delta: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    D: Tensor | None,
-    z: Tensor | None,
-    start: Tensor | None,
-    saved: Tensor,
-) -> tuple[Tensor, ...]:
+def _gradient_shapes(grad_y: Tensor, grad_state: Tensor, *given: Any) -> tuple[Tensor, ...]:
+    u, _, A, B, C, _, z, _ = ScanInputs(*given[:-1])
     rows, _, channels = u.shape
     of_z = (0, 0, 0) if z is None else u.shape
     of_state = (rows, channels, A.shape[1])
@@ -104,21 +106,22 @@ class _Differentiable(torch.autograd.Function):
     def backward(
         ctx: Any, grad_y: Tensor | None, grad_state: Tensor | None, _: None
     ) -> tuple[Tensor | None, ...]:
-        *inputs, initial_state, saved = ctx.saved_tensors
-        u, _, A, _, _, D, z, _ = inputs
+        *given, initial_state, saved = ctx.saved_tensors
+        inputs = ScanInputs(*given)
+        u = inputs.u
         if not ctx.kept:
             saved = selective_scan(*inputs, initial_state, True)[2]
         if grad_y is None:
             grad_y = torch.zeros_like(u)
         if grad_state is None:
-            grad_state = u.new_zeros(u.shape[0], u.shape[2], A.shape[1])
+            grad_state = u.new_zeros(u.shape[0], u.shape[2], inputs.A.shape[1])
         *grads, grad_D, grad_z, grad_initial = _selective_scan_backward(
             grad_y, grad_state, *inputs, saved
         )
         return (
             *grads,
-            None if D is None else grad_D,
-            None if z is None else grad_z,
+            None if inputs.D is None else grad_D,
+            None if inputs.z is None else grad_z,
             None,
             None if initial_state is None else grad_initial,
             None,
