@@ -100,9 +100,10 @@ def make_plan(
 
 
 def _runs(experiment: Experiment, scale: Scale) -> Iterator[tuple[Setting, int]]:
+    """Seed by seed, so that a sweep that is cut short has compared like with like."""
     study = experiment.studies[scale]
-    for setting in study.settings:
-        for seed in study.seeds:
+    for seed in study.seeds:
+        for setting in study.settings:
             yield setting, seed
 
 
