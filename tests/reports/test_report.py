@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from run_folders import write_run
 
 from resel.cli import main
@@ -210,6 +211,32 @@ def test_experiments_share_runs_that_lie_elsewhere(tmp_path: Path) -> None:
     assert every.row("gru")[1] == "6"
     studies = ("FIG-1-TMaze-v0", "FIG-2-TMaze-v0", "TMaze-v0")
     assert set(every.figures) == {f"{study}-return" for study in studies}
+
+
+def test_outcomes_of_experiments_are_shown(tmp_path: Path) -> None:
+    """Pictures that cannot be drawn from runs, and times; never a file from elsewhere."""
+    folder = tmp_path / "all"
+    write_run(folder / "runs" / "a", [1.0, 2.0])
+    Image.new("RGB", (4, 3)).save(tmp_path / "secret.png")
+    for name, kind, files in (
+        ("map", "embedding", ["map.png", "curves.png", "gone.png", "../../secret.png"]),
+        ("times", "timing", ["table.csv"]),
+    ):
+        (folder / name).mkdir()
+        document = {"name": name, "title": name.upper(), "kind": kind, "files": files}
+        document |= {"scale": "smoke", "runs": [{"path": "../runs/a"}]}
+        (folder / name / "experiment.json").write_text(json.dumps(document))
+    for file in ("map.png", "curves.png"):
+        Image.new("RGB", (4, 3)).save(folder / "map" / file)
+    (folder / "times" / "table.csv").write_text("encoder,update_ms,paper_ms\ngru,12.5,\n")
+    page = read(folder, tmp_path)
+    (picture,) = [attributes for tag, attributes in page.tags if tag == "img"]
+    assert picture["alt"] == "MAP: map"
+    assert str(picture["src"]).startswith("data:image/png;base64,")
+    assert page.row("gru") == ["gru", "12.5", "–"]
+    assert page.row("map")[1:] == ["MAP", "", "smoke", "1", "–"]
+    (folder / "times" / "table.csv").write_bytes(b"\xff\xfe")
+    assert "table.csv cannot be read" in read(folder, tmp_path).text
 
 
 def test_one_experiment_of_many(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ _ALL = (
     ),
     _experiment(
         "fig-length-timing",
-        "Time of one update against trajectory length",
+        "Time of the recurrent blocks against trajectory length",
         "fig.running-time-comparison",
         "timing",
     ),

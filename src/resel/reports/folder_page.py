@@ -17,9 +17,10 @@ from resel.reports.facts import (
     table_text,
 )
 from resel.reports.figures import Figure, Line, file_name
+from resel.reports.outcomes import outcome_parts, overview
 from resel.reports.page import Page, Section
 from resel.reports.paper import PaperNumber, numbers_for
-from resel.reports.reading import Collection, RunRecord
+from resel.reports.reading import Collection, Experiment, RunRecord
 from resel.reports.seeds import (
     Group,
     Study,
@@ -40,7 +41,10 @@ _MEASURES = (
 def folder_page(name: str, found: Collection, paper: list[PaperNumber]) -> Page:
     """All runs of a folder, task by task."""
     compared = studies(found)
-    sections = [Section("Overview", [_tiles(found), *map(experiment_block, found.experiments)])]
+    sections = [Section("Overview", [_tiles(found), *_experiments(found.experiments)])]
+    for experiment in found.experiments:
+        if parts := outcome_parts(experiment):
+            sections.append(Section(experiment.title, parts))
     for study in compared:
         heading = _heading(study, found)
         sections.append(Section(heading, _study(heading, study, paper)))
@@ -53,6 +57,13 @@ def folder_page(name: str, found: Collection, paper: list[PaperNumber]) -> Page:
     if found.failures:
         sections.append(Section("Not read", [_failures(found)]))
     return Page(_title(found), f"Folder {name}", sections)
+
+
+def _experiments(experiments: list[Experiment]) -> list[Html]:
+    blocks = [experiment_block(experiment) for experiment in experiments]
+    if len(blocks) < 2:
+        return blocks
+    return [overview(experiments), fold("How each was made", *blocks)]
 
 
 def _title(found: Collection) -> str:

@@ -158,8 +158,10 @@ def _draw_finals(
                 for row in here:
                     _mark_diverged(ax, row, colour[group])
         ax.set_title(place, fontsize=10)
-        if max(row["x"] for row in rows) < 1:  # learning rates
-            ax.set_xscale("log")
+        if max(row["x"] for row in rows) < 1:
+            ax.set(xscale="log", xlabel="learning rate")
+        else:
+            ax.set(xticks=sorted({row["x"] for row in rows}), xlabel="length")
     axes[0].set_ylabel(_NAMES[measure])
     legend(figure, axes)
     figure.suptitle(experiment.title)

@@ -58,7 +58,7 @@ def _scores(runs: Sequence[RunData], mark: int | None) -> list[float]:
 def _averages(
     study: Study, runs: Sequence[RunData], printed: Sequence[Printed]
 ) -> list[dict[str, Any]]:
-    """Over all tasks that were run, if more than one, and the same as a share of the paper's RESeL.
+    """Over all tasks that were run, if the paper has them too, and as a share of its RESeL.
 
     Returns of different tasks have different sizes, so that only the shares have an interquartile
     mean; its interval draws runs again within each task.
@@ -74,13 +74,13 @@ def _averages(
         papers = [_with_paper({"task": task, "step": step}, printed) for task in tasks]
         common = [name for name in papers[0] if name.startswith("paper ") and "error" not in name]
         common = [name for name in common if all(name in paper for paper in papers)]
+        if _RESEL not in common:
+            continue
         diverged = sum(run.status == "diverged" for run in runs)
         row = {"task": f"Average of {len(tasks)}", "step": step, "diverged": diverged}
         row |= dict(zip(("mean", "standard_error"), _mean_of_means(scores), strict=True))
         row |= {"runs": sum(map(len, scores))}
         rows.append(row | {name: fmean(paper[name] for paper in papers) for name in common})
-        if _RESEL not in common:
-            continue
         shares = [
             [score / paper[_RESEL] for score in own]
             for own, paper in zip(scores, papers, strict=True)

@@ -93,7 +93,7 @@ def _lengths(experiment: Experiment, measured: dict[str, Any], folder: Path) -> 
             x, y = zip(*line, strict=True)
             ax.plot(x, y, marker="o", color=colour[encoder], label=encoder)
         ax.set(xscale="log", yscale="log", xlabel="trajectory length", title=way)
-    axes[0].set_ylabel(f"ms on a CPU ({measured['threads']} threads)")
+    axes[0].set_ylabel(f"ms on a CPU, threads: {measured['threads']}")
     legend(figure, axes)
     figure.suptitle(experiment.title)
     return ["length.csv", *save(figure, folder, "length")]
