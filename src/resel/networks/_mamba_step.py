@@ -146,14 +146,20 @@ def _project(weight: Any, x: Any, rows: int, inputs: int, outputs: int, out: Any
 
 
 @inlined
+def _inverse_spread(x: Any, at: int, width: int, mean: Any, eps: float) -> Any:
+    """1 / sqrt(mean of (x - mean)^2 + eps) over the row that begins at `at`."""
+    squares = x.dtype.type(0)
+    for c in range(width):
+        squares += (x[at + c] - mean) * (x[at + c] - mean)
+    return x.dtype.type(1 / math.sqrt(squares / width + eps))
+
+
+@inlined
 def _rms_norm(x: Any, weight: Any, rows: int, eps: float, out: Any) -> None:
     width = len(weight)
     for row in range(rows):
         at = row * width
-        squares = x.dtype.type(0)
-        for c in range(width):
-            squares += x[at + c] * x[at + c]
-        scale = x.dtype.type(1 / math.sqrt(squares / width + eps))
+        scale = _inverse_spread(x, at, width, x.dtype.type(0), eps)
         for c in range(width):
             out[at + c] = x[at + c] * scale * weight[c]
 
@@ -168,10 +174,7 @@ def _layer_norm(x: Any, weight: Any, bias: Any, rows: int, eps: float) -> None:
         for c in range(width):
             mean += x[at + c]
         mean /= x.dtype.type(width)
-        squares = x.dtype.type(0)
-        for c in range(width):
-            squares += (x[at + c] - mean) * (x[at + c] - mean)
-        scale = x.dtype.type(1 / math.sqrt(squares / width + eps))
+        scale = _inverse_spread(x, at, width, mean, eps)
         for c in range(width):
             x[at + c] = (x[at + c] - mean) * scale * weight[c] + bias[c]
 
