@@ -180,7 +180,7 @@ def test_settings_come_from_the_task_then_the_size_then_flags(
         seen.append(config)
         raise Stop
 
-    monkeypatch.setattr("resel.cli.Run", run)
+    monkeypatch.setattr("resel.cli.verbs.Run", run)
     for argv in (
         ["TMaze-v0"],
         ["TMaze-v0", "--size", "small", "--embedding", "5"],
@@ -477,7 +477,7 @@ def test_a_signal_saves_and_tells_how_to_go_on(
 
     flags = ["train", "TMaze-v0", *tiny_flags, "--steps", "60", "--threads", "1", "--run-dir"]
     with monkeypatch.context() as patch:
-        patch.setattr("resel.cli.ProgressLine", Signalling)
+        patch.setattr("resel.cli.verbs.ProgressLine", Signalling)
         assert main([*flags, "a run"]) == code
     out = capsys.readouterr().out
     assert "Interrupted: 43 steps" in out

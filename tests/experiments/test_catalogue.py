@@ -7,7 +7,7 @@ from importlib import resources
 
 import pytest
 
-from resel.cli import _train_arguments
+from resel.cli.arguments import train_arguments
 from resel.config import Config
 from resel.errors import ConfigError
 from resel.experiments import CATALOGUE, SCALES, Scale, choose
@@ -80,7 +80,7 @@ def test_flags_of_the_command_give_the_same_settings(scale: Scale) -> None:
             if kind in seen:  # parsing takes its time, and the same flags parse alike
                 continue
             seen.add(kind)
-            parsed = _train_arguments(setting.flags(5))
+            parsed = train_arguments(setting.flags(5))
             assert (parsed.network, parsed.algorithm, parsed.training) == (
                 config.network,
                 config.algorithm,

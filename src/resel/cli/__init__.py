@@ -1,0 +1,5 @@
+"""The `resel` command."""
+
+from resel.cli._entry import main
+
+__all__ = ["main"]

@@ -1,0 +1,67 @@
+"""The `resel` command: which verb, and what happens when one fails."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from rich.table import Table
+
+import resel
+from resel.cli import verbs
+from resel.cli.words import ERR, OUT, escape, fit_output, plain_warnings
+from resel.errors import ConfigError, ReselError
+
+_VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
+    "train": (verbs.train, "train an agent on a task of ours or any Gymnasium environment"),
+    "resume": (verbs.resume, "go on with a run that was stopped"),
+    "eval": (verbs.evaluate_run, "measure a trained agent"),
+    "watch": (verbs.watch, "write a film of a trained agent"),
+    "plot": (verbs.plot, "draw learning curves"),
+    "report": (verbs.report, "write runs as one interactive page"),
+    "diagnose": (verbs.diagnose, "measure what an update does to a policy, and advise on LR_CE"),
+    "tasks": (verbs.tasks, "list the tasks and their settings"),
+    "reproduce": (verbs.reproduce_paper, "run the paper's experiments and draw its figures"),
+    "bench": (verbs.bench, "measure speed and memory on this machine"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the command; returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    fit_output()
+    try:
+        with plain_warnings():
+            code = _run_verb(arguments)
+        sys.stdout.flush()
+        return code
+    except ReselError as error:
+        ERR.print(f"[bold red]Error:[/bold red] {escape(str(error))}", soft_wrap=True)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader of our output, such as `head`, has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        return 0
+
+
+def _run_verb(arguments: Sequence[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        _print_help()
+        return 0
+    if arguments[0] == "--version":
+        print(f"resel {resel.__version__}")
+        return 0
+    verb, rest = arguments[0], arguments[1:]
+    if verb not in _VERBS:
+        raise ConfigError(f"There is no verb {verb!r}: use one of {', '.join(_VERBS)}.")
+    return _VERBS[verb][0](rest)
+
+
+def _print_help() -> None:
+    OUT.print(f"resel {resel.__version__}: {resel.__doc__}\n\nusage: resel VERB [--help] ...\n")
+    table = Table(box=None, show_header=False)
+    for verb, (_function, text) in _VERBS.items():
+        table.add_row(f"[bold]{verb}[/bold]", text)
+    OUT.print(table)
