@@ -221,6 +221,27 @@ def test_metrics_lines(make_trainer: Make, tmp_path: Path) -> None:
     assert last["batch_steps"] >= 30 and last["padding_share"] == 0.0
 
 
+@pytest.mark.parametrize(("length", "expected"), [(5, [2, 2, 2]), (25, [1, 1, 1])])
+def test_logged_returns_are_those_since_the_line_before(
+    make_trainer: Make, tmp_path: Path, length: int, expected: list[int]
+) -> None:
+    """The mean of the episodes that ended in between, or the last one known if none has."""
+    trainer = make_trainer({"length": length, "spread": 0}, log_every=10, eval_every=0)
+    trainer.train(28)
+    with MetricsLog(tmp_path, tensorboard=False) as trainer.log:
+        trainer.train(34)
+    logged = {
+        line["step"]: line["episode_return"]
+        for line in read_metrics(tmp_path / "metrics.jsonl")
+        if line["kind"] == "train"
+    }
+    returns = [trainer.buffer.blocks(piece)[2].sum(dtype=np.float64) for piece in trainer.buffer]
+    for step, count in zip((40, 50, 60), expected, strict=True):
+        ended = step // length
+        assert logged[step] == pytest.approx(np.mean(returns[ended - count : ended])), step
+    assert len(set(logged.values())) > 1
+
+
 _KINDS = {
     "train": {
         *(

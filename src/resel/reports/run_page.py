@@ -98,7 +98,7 @@ def _evaluation_figures(run: RunRecord) -> tuple[Figure, ...]:
         f"Mean over {run.config.training.eval_episodes} episodes of the deterministic policy; "
         "shaded: one standard deviation over these episodes to either side."
     )
-    share, last = "share of episodes (0 to 1)", "The last complete episode of the exploring policy."
+    share = "share of episodes (0 to 1)"
     figures = (
         Figure("return", "Evaluation return", EVALUATED, _return_line(run), note),
         Figure("success", "Success rate", share, _lines(run, "eval", ["success_rate"])),
@@ -108,7 +108,7 @@ def _evaluation_figures(run: RunRecord) -> tuple[Figure, ...]:
             "Return while training",
             "return (exploring policy)",
             _lines(run, "train", [_EPISODE_RETURN]),
-            last,
+            "Mean of the training episodes since the point before.",
         ),
     )
     return tuple(figure for figure in figures if any(line.x for line in figure.lines))

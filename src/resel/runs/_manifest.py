@@ -1,6 +1,6 @@
 """The manifest of a bundle: what belongs to it, and how to tell that a file is still what it was.
 
-{"format": "resel-bundle", "version": 3, "kind": "agent",
+{"format": "resel-bundle", "version": 4, "kind": "agent",
  "files": {"policy.safetensors": {"size": 1024, "sha256": "..."}}}
 """
 
@@ -19,7 +19,7 @@ from resel.runs._reading import damaged, parse_json, read_regular
 BundleKind = Literal["agent", "checkpoint"]
 
 FORMAT = "resel-bundle"
-VERSION = 3
+VERSION = 4
 MANIFEST = "manifest.json"
 DOCUMENT_BYTES = 2_000_000
 TENSOR_BYTES = 4_000_000_000

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -49,6 +50,38 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
+@dataclass
+class _Returns:
+    """Returns of training episodes: the last, and the mean of those since a line of the log.
+
+    While none has ended since that line, the mean stays as it was there.
+    """
+
+    last: float | None = None
+    total: float = 0.0
+    count: int = 0
+    logged: bool = False
+
+    def add(self, value: float) -> None:
+        if self.logged:
+            self.total, self.count, self.logged = 0.0, 0, False
+        self.last = value
+        self.total += value
+        self.count += 1
+
+    def state(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def restored(cls, document: Mapping[str, Any]) -> Self:
+        return cls(
+            maybe(document, "last"),
+            float(document["total"]),
+            whole(document, "count"),
+            flag(document, "logged"),
+        )
+
+
 class Trainer:
     """Owns the loop and its counters; the parts own their data."""
 
@@ -82,7 +115,7 @@ class Trainer:
         self.evaluations: list[tuple[int, float, float]] = []  # step, mean, deviation
         self.success_rate: float | None = None
         self.seconds = 0.0
-        self._episode_return: float | None = None
+        self._returns = _Returns()
         self._train_metrics: dict[str, float] = {}
         self._updates_to_log = 0
         self._log_at = 0
@@ -120,7 +153,7 @@ class Trainer:
                 total,
                 self.learner.updates,
                 self.episodes,
-                self._episode_return,
+                self._returns.last,
                 self.evaluations[-1][1] if self.evaluations else None,
             )
             for callback in callbacks:
@@ -140,7 +173,7 @@ class Trainer:
             self.buffer.add(trajectory)
             self.learner.normalizer.update(trajectory.observations)
             self.episodes += 1
-            self._episode_return = float(trajectory.rewards.sum(dtype=np.float64))
+            self._returns.add(float(trajectory.rewards.sum(dtype=np.float64)))
         self.step += len(self._stages)
         if self._crossed(before, settings.log_every):
             self._updates_to_log = self.config.algorithm.policy_delay
@@ -185,8 +218,9 @@ class Trainer:
         values["padding_share"] = batch.padding / batch.start.numel()
         values["batch_steps"] = batch.steps
         values["buffer_steps"] = self.buffer.steps
-        if self._episode_return is not None:
-            values["episode_return"] = self._episode_return
+        if self._returns.count:
+            values["episode_return"] = self._returns.total / self._returns.count
+            self._returns.logged = True
         values["episodes"] = self.episodes
         self._write("train", self._log_at, values)
 
@@ -283,7 +317,7 @@ class Trainer:
             "loop": {
                 "step": self.step,
                 "episodes": self.episodes,
-                "episode_return": self._episode_return,
+                "returns": self._returns.state(),
                 "success_rate": self.success_rate,
                 "evaluation_due": self._evaluation_due,
                 "env_restarts": self.restarts.used,
@@ -307,8 +341,8 @@ class Trainer:
             loop, clock = documents["loop"], documents["clock"]
             step, episodes = whole(loop, "step"), whole(loop, "episodes")
             updates_to_log, log_at = whole(loop, "updates_to_log"), whole(loop, "log_at")
-            episode_return, success_rate = (
-                maybe(loop, "episode_return"),
+            returns, success_rate = (
+                _Returns.restored(loop["returns"]),
                 maybe(loop, "success_rate"),
             )
             evaluation_due = flag(loop, "evaluation_due")
@@ -325,7 +359,7 @@ class Trainer:
             exact = self.collector.restore(tensors["collector"], documents["collector"])
         self.step, self.episodes = step, episodes
         self._updates_to_log, self._log_at = updates_to_log, log_at
-        self._episode_return, self.success_rate = episode_return, success_rate
+        self._returns, self.success_rate = returns, success_rate
         self._train_metrics, self.seconds = train_metrics, seconds
         self._evaluation_due = evaluation_due
         rows = tensors["loop"]["evaluations"].tolist()
