@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 from resel.config import Config
 from resel.training import Stage, Trainer
 
 pytest_plugins = ["reliability_report"]
+
+
+@pytest.fixture
+def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """An empty folder to work in, and torch's threads as they were afterwards."""
+    monkeypatch.chdir(tmp_path)
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+
 
 _TINY: dict[str, Any] = {
     "encoder": "gru",

@@ -9,14 +9,13 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from command import COMMAND, start
 from PIL import Image
 
 import resel
@@ -27,7 +26,6 @@ from resel.runs import read_bundle, read_metrics
 from resel.tasks import task_settings
 from resel.training import ProgressLine, TrainProgress
 
-COMMAND = str(Path(sys.executable).with_name("resel"))
 VERBS = (
     *("train", "resume", "eval", "watch", "plot", "report", "diagnose", "tasks", "reproduce"),
     "bench",
@@ -35,14 +33,7 @@ VERBS = (
 SMALL = ["--steps", "6e1", "--eval-every", "20", "--checkpoint-every", "2_0", "--threads", "1"]
 
 
-@pytest.fixture(autouse=True)
-def _terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """An empty folder, 80 columns, and threads as they were."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("own_folder", "narrow_terminal")
 
 
 @pytest.fixture(scope="module")
@@ -444,16 +435,6 @@ def test_help_shows_the_defaults_of_the_task(capsys: Any) -> None:
 # Signals, in processes of their own
 
 
-def _start(*argv: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [COMMAND, *argv],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-
-
 def _wait_for_step(process: subprocess.Popen[str], run: Path, step: int) -> None:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None:
@@ -492,7 +473,7 @@ def test_signals_stop_the_run_and_it_goes_on(tiny_flags: list[str], tmp_path: Pa
     run = tmp_path / "a run"  # with a space, as people have
     flags = [*tiny_flags, "--eval-every", "1000", "--threads", "1", "--run-dir", str(run)]
     flags += ["--checkpoint-every", "1000"]
-    process = _start("train", "TMaze-v0", *flags, "--steps", "1e6")
+    process = start("train", "TMaze-v0", *flags, "--steps", "1e6")
     _wait_for_step(process, run, 40)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
@@ -503,7 +484,7 @@ def test_signals_stop_the_run_and_it_goes_on(tiny_flags: list[str], tmp_path: Pa
     found = re.search(r"Go on with: (resel resume .*)", out)
     assert found
 
-    process = _start(*shlex.split(found[1])[1:])  # as printed
+    process = start(*shlex.split(found[1])[1:])  # as printed
     _wait_for_step(process, run, first["steps"] + 20)
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)

@@ -9,13 +9,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tiny_sweep as tiny
-import torch
 from fake_runs import write_run
 from rich.console import Console
 
@@ -27,13 +25,7 @@ from resel.experiments import CATALOGUE, Experiment, Setting, Study, Sweep, repr
 from resel.experiments import plan as planning
 from resel.experiments.plan import make_plan
 
-
-@pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 @pytest.fixture

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from command import start
 
 from resel.cli import main
 from resel.runs import read_bundle, read_metrics
@@ -21,12 +19,7 @@ from resel.runs import read_bundle, read_metrics
 STEPS = "120"
 
 
-@pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +50,7 @@ def _check_same(run: Path, whole: Path) -> None:
 
 
 def test_killed_by_force(command: list[str], whole: Path, tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [str(Path(sys.executable).with_name("resel")), *command, "run", "--steps", "1e6"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    process = start(*command, "run", "--steps", "1e6")
     checkpoints = tmp_path / "run/checkpoints"
     deadline = time.monotonic() + 120
     complete = "step-" + "[0-9]" * 9 + "/manifest.json"
@@ -70,7 +58,7 @@ def test_killed_by_force(command: list[str], whole: Path, tmp_path: Path) -> Non
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.01)
     process.kill()
-    process.wait()
+    process.communicate()
     reached = max(int(path.parent.name[5:]) for path in checkpoints.glob(complete))
     assert reached < int(STEPS), "killed too late to show anything"
     assert not (tmp_path / "run/result.json").exists()

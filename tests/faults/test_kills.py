@@ -6,11 +6,9 @@ saves.
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from command import start
 
 from resel.config import Config
 from resel.replay import ReplayBuffer
@@ -25,23 +24,17 @@ from resel.runs import RunDirectory, read_bundle, read_metrics
 from resel.training import ReplayLog
 
 KILLS = 30
-COMMAND = str(Path(sys.executable).with_name("resel"))
 MANIFEST = "step-" + "[0-9]" * 9 + "/manifest.json"
 
 
-def start(command: list[str], run: Path, steps: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [COMMAND, *command, "--run-dir", str(run), "--resume", "auto", "--steps", str(steps)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+def begin(command: list[str], run: Path, steps: int) -> subprocess.Popen[str]:
+    return start(*command, "--run-dir", str(run), "--resume", "auto", "--steps", str(steps))
 
 
 def finish(command: list[str], run: Path, steps: int) -> None:
-    process = start(command, run, steps)
+    process = begin(command, run, steps)
     _, told = process.communicate(timeout=600)
-    assert process.returncode == 0, told.decode()
+    assert process.returncode == 0, told
 
 
 def saved_step(run: Path) -> int:
@@ -53,7 +46,7 @@ def saved_step(run: Path) -> int:
 def kill_at_random(command: list[str], run: Path, rng: random.Random) -> str:
     """Start the run and kill it: mostly soon after a new checkpoint, sometimes before any."""
     before = saved_step(run)
-    process = start(command, run, 10**6)
+    process = begin(command, run, 10**6)
     try:
         if rng.random() < 0.2:
             time.sleep(rng.uniform(0, 4))
@@ -61,7 +54,7 @@ def kill_at_random(command: list[str], run: Path, rng: random.Random) -> str:
         else:
             deadline = time.monotonic() + 300  # other jobs may have the machine
             while saved_step(run) <= before:
-                assert process.poll() is None, process.communicate()[1].decode()
+                assert process.poll() is None, process.communicate()[1]
                 assert time.monotonic() < deadline, "the run makes no progress"
                 time.sleep(0.005)
             time.sleep(rng.uniform(0, 0.3))

@@ -3,46 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from command import start
 
 from resel.cli import main
 from resel.runs import RunDirectory, read_bundle, read_metrics, write_bundle
 
-COMMAND = str(Path(sys.executable).with_name("resel"))
-
-
-@pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 @pytest.fixture(scope="module")
 def flags(tiny_flags: list[str]) -> list[str]:
     often = ["--checkpoint-every", "1000", "--eval-every", "1000", "--threads", "1"]
     return ["train", "TMaze-v0", *tiny_flags, *often, "--run-dir"]
-
-
-def start(*argv: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [COMMAND, *argv],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
 
 
 def wait_for_lines(process: subprocess.Popen[str], run: Path, count: int) -> None:
