@@ -68,6 +68,8 @@ def test_the_paper_size_is_the_default() -> None:
         ("gamma", float("nan")),
         ("target_keep", 2.0),
         ("fixed_alpha", -0.1),
+        ("probability_floor", -0.1),
+        ("probability_floor", float("nan")),
         ("fixed_alpha", float("inf")),
         ("entropy_coefficient", float("nan")),
         ("batch_steps", 0),

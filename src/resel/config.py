@@ -90,6 +90,9 @@ class NetworkConfig:
     """Critic heads in the ensemble."""
     reward_input: bool = False
     """Feed the last reward to the context encoder, as meta-RL tasks need it."""
+    probability_floor: float = 0.0
+    """Discrete: added to the probability of each action, so that none is given up for good (the
+    released code adds 0.01)."""
 
     def __post_init__(self) -> None:
         _one_of(self, "encoder", EncoderName)
@@ -107,6 +110,7 @@ class NetworkConfig:
             "critics",
         )
         _at_least(self, 0, "conv_kernel")
+        _between(self, 0.0, 1.0, "probability_floor")
 
 
 @dataclass(frozen=True)

@@ -165,6 +165,13 @@ class SlowLearner:
             found.append(distribution)
         return found
 
+    def contexts(self, episode: Episode) -> list[Tensor]:
+        state, found = self.policy.initial_state(1), []
+        for t in range(len(episode.rewards)):
+            context, state = self.policy.trunk.step(episode.inputs(t), state)
+            found.append(context)
+        return found
+
     def sampled(self, distribution: Any, noise: Tensor) -> tuple[Tensor, Tensor]:
         """An action (A,) and its log density."""
         mean, deviation = distribution.mean[0], distribution.log_std[0].exp()
@@ -324,6 +331,12 @@ class SlowLearner:
         loss.backward()
         self.policy_adam.step()
         self.metrics |= {"policy_loss": loss.detach(), "entropy": sum(entropies) / steps}
+        with torch.no_grad():
+            contexts = torch.cat([c for e in episodes for c in self.contexts(e)])
+        self.metrics |= {
+            "context_norm": contexts.square().sum(1).sqrt().mean(),
+            "context_deviation": contexts.var(0, correction=0).mean().sqrt(),
+        }
         if self.settings.fixed_alpha is None:
             if self.dims.discrete:
                 wanted = 0.2 * math.log(self.dims.action)
@@ -372,6 +385,7 @@ CASES: dict[str, tuple[Dimensions, dict[str, Any]]] = {
     "discrete-gru": (DISCRETE, {"encoder": "gru", "reward_input": True}),
     "discrete-entropy": (DISCRETE, {"encoder": "gru", "entropy_coefficient": 0.7}),
     "discrete-fixed": (DISCRETE, {"encoder": "gru", "fixed_alpha": 0.2}),
+    "discrete-floor": (DISCRETE, {"encoder": "gru", "probability_floor": 0.05}),
     "discrete-clamped": (DISCRETE, {"encoder": "gru", "clamp_target_values": True}),
 }
 

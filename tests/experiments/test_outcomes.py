@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
-import types
+import math
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
+import torch
 from fake_runs import write_run
 from PIL import Image
 
+from resel.cli import main
+from resel.diagnostics import measure_amplification
 from resel.errors import DamagedFileError, RunDirectoryError
 from resel.experiments import Experiment, Setting, Study
+from resel.experiments._paper_scale import PAIRS
 from resel.experiments._settings import Kind, Measure
 from resel.experiments.engines import Ledger, Status
 from resel.experiments.outcomes import _probes, make_outcome
 from resel.experiments.outcomes._tsne import tsne
 from resel.experiments.plan import Job, Member
 from resel.experiments.record import check_folder, write_record
+from resel.reports import make_report
+from resel.tasks import make_env
 
 
 def lines(*returns: float, every: int = 10, success: float | None = None) -> list[dict[str, Any]]:
@@ -77,6 +83,7 @@ def test_curves_with_divergences_counted(tmp_path: Path) -> None:
     files = make("curves", members, tmp_path / "out", status, measures)
     assert set(files) == {
         "curves.csv",
+        "finals.csv",
         "curves.png",
         "curves.svg",
         "curves-exploration.png",
@@ -98,6 +105,12 @@ def test_curves_with_divergences_counted(tmp_path: Path) -> None:
     )
     assert float(found["low", "exploration", 10]["mean"]) == 0.5
     assert "high: 1 of 2 diverged" in (tmp_path / "out" / "curves.svg").read_text()
+    low, high = rows(tmp_path / "out" / "finals.csv")
+    figures = [float(low[name]) for name in ("mean", "standard_error", "iqm")]
+    ends = [(1 + 3 + 4) / 3, (2 + 3 + 4) / 3]  # over all evaluations, as there are under five
+    assert figures == pytest.approx([np.mean(ends), (ends[1] - ends[0]) / 2, np.mean(ends)])
+    assert [float(low[name]) for name in ("iqm_low", "iqm_high")] == pytest.approx(ends)
+    assert (high["runs"], high["diverged"]) == ("1", "1")
 
 
 def test_final_figures_along_an_axis(tmp_path: Path) -> None:
@@ -191,11 +204,15 @@ def test_tables_read_runs_at_their_marks(tmp_path: Path) -> None:
     table = "table.classic_result_full"
     make("table", members, tmp_path / "out", status, table=table, marks=(20, 70, 90))
     found = rows(tmp_path / "out" / "table.csv")[:3]
-    assert [(row["step"], row["mean"]) for row in found] == [
-        ("20", "1.5"),
-        ("70", "5.0"),
-        ("90", ""),
+    assert [(row["step"], row["mean"], row["diverged"]) for row in found] == [
+        ("20", "1.5", "0"),
+        ("70", "5.0", "0"),
+        ("90", "", "0"),
     ]
+    make("table", members, tmp_path / "out", {run: "diverged"}, table=table, marks=(20, 70, 90))
+    found = rows(tmp_path / "out" / "table.csv")[:3]
+    counts = [(row["runs"], row["diverged"]) for row in found]
+    assert counts == [("1", "0"), ("1", "0"), ("0", "1")], "it counts where it got to"
 
 
 def test_timing_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,83 +253,64 @@ def test_timing_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             make("timing", [], tmp_path / "b", numbers=numbers)
 
 
-class Rates(NamedTuple):
-    context_encoder: float
-    other: float
+def train(run: Path, task: str, tiny_flags: list[str], *more: str) -> Member:
+    """A real run of the smallest network."""
+    threads = torch.get_num_threads()
+    steps = ["--steps", "60", "--threads", "1", "--run-dir", str(run)]
+    assert main(["train", task, *tiny_flags, *steps, *more]) == 0
+    torch.set_num_threads(threads)
+    return Member(run, Setting(task), 1, 60)
 
 
-def test_amplification_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-
-    def measure(run: Path, pairs: Any, episodes: int, seed: int) -> Any:
-        asked.append((run, pairs, episodes, seed))
-        variation = types.SimpleNamespace(
-            rates=Rates(3e-4, 0.0), mean=(0.1, 0.4), standard_error=(0.01, 0.02), episodes=(5, 4)
-        )
-        return types.SimpleNamespace(variations=[variation], to_json=lambda: {"seed": seed})
-
-    fake = types.ModuleType("resel.diagnostics")
-    fake.measure_amplification = measure  # type: ignore[attr-defined]
-    fake.draw = lambda found, path: path.write_bytes(b"<svg") and None  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "resel.diagnostics", fake)
-    run = tmp_path / "runs" / "1"
-    write_run(run, lines(1.0))
-    members = [Member(run, Setting("TMaze-v0"), 1, 10)]
-    pairs = ((3e-4, 0.0),)
-    folder = tmp_path / "out"
-    folder.mkdir()
-    experiment = Experiment(
-        "n",
-        "t",
-        "f",
-        "amplification",
-        {"smoke": Study(numbers={"pairs": pairs, "episodes": 5})},
-    )
-    done: dict[Path, Status] = {run: "completed"}
-    assert "amplification.csv" in make_outcome(experiment, "smoke", members, done, folder)
-    assert asked == [(run, pairs, 5, 1)]
+def test_amplification_of_a_real_run(tmp_path: Path, tiny_flags: list[str]) -> None:
+    member = train(tmp_path / "out" / "runs" / "1", "TMaze-v0", tiny_flags)
+    folder, numbers = tmp_path / "out" / "fig-x", {"pairs": PAIRS[:2], "episodes": 3}
+    files = make("amplification", [member], folder, numbers=numbers)
+    measured = measure_amplification(member.run, PAIRS[:2], 3, 1)
     found = rows(folder / "amplification.csv")
-    assert [(r["lr_context_encoder"], r["rollout_step"], r["mean"]) for r in found] == [
-        ("0.0003", "0", "0.1"),
-        ("0.0003", "1", "0.4"),
-    ]
-    assert json.loads((folder / "amplification.json").read_text()) == {"seed": 1}
-    waiting: dict[Path, Status] = {run: "failed"}
+    steps = len(measured.variations[0].mean)
+    assert len(found) == 2 * steps and steps == 21
+    for variation, part in zip(measured.variations, (found[:steps], found[steps:]), strict=True):
+        assert {(float(r["lr_context_encoder"]), float(r["lr_other"])) for r in part} == {
+            tuple(variation.rates)
+        }
+        for name in ("mean", "standard_error", "episodes", "running_mean", "bound"):
+            assert [float(r[name]) for r in part] == list(getattr(variation, name)), name
+    assert json.loads((folder / "amplification.json").read_text()) == json.loads(
+        json.dumps(measured.to_json())
+    )
+    failed: dict[Path, Status] = {member.run: "failed"}
     with pytest.raises(RunDirectoryError, match="no run was completed"):
-        make_outcome(experiment, "smoke", members, waiting, folder)
+        make("amplification", [member], folder, failed, numbers=numbers)
+
+    document = {"title": "Growth", "kind": "amplification", "files": files}
+    document |= {"runs": [{"path": "../runs/1"}]}
+    (folder / "experiment.json").write_text(json.dumps(document))
+    page = tmp_path / "report.html"
+    make_report(folder).write(page)
+    text = page.read_text(encoding="utf-8")
+    assert "effective epsilon" in text and 'alt="Growth: amplification"' in text
+    for variation in measured.variations:
+        for value in (variation.first, variation.effective.K_h, variation.effective.epsilon):
+            assert f'data-value="{value!r}"' in text
 
 
-def test_contexts_are_mapped_and_read_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, Any] = {}
-
-    def embed(agent: Any, env: Any, *, episodes: int, hidden: tuple[str, ...]) -> Any:
-        asked.update(agent=agent, episodes=episodes, hidden=hidden)
-        gravities = [env.reset(seed=i)[1]["gravity"] for i in range(episodes)]
-        _, _, _, _, info = env.step(env.action_space.sample())
-        assert info["gravity"][2] == gravities[-1][2], "what the simulator uses"
-        rows = np.repeat(np.array(gravities), 5, axis=0)  # (episodes * 5, 3)
-        rng = np.random.default_rng(0)
-        return types.SimpleNamespace(
-            context=rows + rng.normal(size=rows.shape),
-            episode=np.repeat(np.arange(episodes), 5),
-            step=np.tile(np.arange(5), episodes),
-            hidden={"gravity": rows},
-        )
-
-    fake = types.ModuleType("resel.diagnostics")
-    fake.context_embeddings = embed  # type: ignore[attr-defined]
-    fake.read_out_score = lambda context, target, groups: 0.75  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "resel.diagnostics", fake)
-    monkeypatch.setattr(_probes.RESeL, "load", lambda path: path)
-    run = tmp_path / "runs" / "1"
-    members = [Member(run, Setting("HalfCheetah-gravity-v0"), 1, 10)]
-    make("embedding", members, tmp_path / "out", numbers={"gravities": 8})
-    assert asked == {"agent": run / "agents/last", "episodes": 8, "hidden": ("gravity",)}
+def test_contexts_of_a_real_run(tmp_path: Path, tiny_flags: list[str]) -> None:
+    task = "HalfCheetah-gravity-v0"
+    short = ["--max-episode-steps", "20", "--preset", "paper"]
+    member = train(tmp_path / "runs" / "1", task, tiny_flags, *short)
+    env = gymnasium.wrappers.TimeLimit(make_env(task, evaluation=True), 12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_probes, "make_env", lambda name, evaluation: env)
+        make("embedding", [member], tmp_path / "out", numbers={"gravities": 6})
     found = rows(tmp_path / "out" / "embedding.csv")
     values = sorted({round(float(row["gravity"]), 2) for row in found})
-    assert len(found) == 40 and len(values) == 8 and (values[0], values[-1]) == (2.9, 33.1)
+    assert len(found) == 6 * 12 and len(values) == 6 and (values[0], values[-1]) == (2.9, 33.1)
+    by_episode = {row["episode"]: row["gravity"] for row in found}
+    assert all(row["gravity"] == by_episode[row["episode"]] for row in found), "one in each"
     summary = json.loads((tmp_path / "out" / "embedding.json").read_text())
-    assert summary == {"gravities": 8, "points": 40, "read_out_score": 0.75}
+    assert (summary["gravities"], summary["points"]) == (6, 72)
+    assert math.isfinite(summary["read_out_score"]) and summary["read_out_score"] <= 1
 
 
 def test_tsne_keeps_clusters_apart() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import namedtuple
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from resel.config import Config
 from resel.errors import ConfigError
 from resel.experiments import Experiment, Setting, Study, choose
 from resel.experiments import plan as planning
-from resel.experiments.plan import Job, check_room, make_plan
+from resel.experiments.plan import Job, check_room, make_plan, run_name
 from resel.experiments.progress import duration
 from resel.replay import ReplayBuffer
+from resel.runs import RunDirectory
 
 BASE = {"steps": 2000, "warmup_steps": 500, "buffer_steps": 1000}
 
@@ -51,6 +53,20 @@ def test_arithmetic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert words[words.index(flag) + 1] == value
 
 
+def test_names_of_runs_tell_their_settings_apart() -> None:
+    base = Config.build("TMaze-v0", BASE)
+    same = [base, Config.build("TMaze-v0", BASE, {"threads": 3, "gamma": 0.99, "critics": 8})]
+    assert len({run_name(config) for config in same}) == 1
+    others = [
+        base,
+        Config.build("TMaze-v0", BASE, {"gamma": 0.9}),
+        Config.build("TMaze-v0", BASE, {"seed": 2}),
+        Config.build("Wind-v0", BASE),
+    ]
+    assert len({run_name(config) for config in others}) == len(others)
+    assert run_name(base).startswith(f"TMaze-v0-{base.network.encoder}-seed1-")
+
+
 def test_only_wide_networks_take_several_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -58,6 +74,10 @@ def test_only_wide_networks_take_several_threads(
     wide = experiment("wide", Setting("TMaze-v0", {**BASE, "width": 256}), seeds=(1,))
     plan = make_plan([wide], "smoke", tmp_path, 4)
     assert plan.jobs[0].threads == 4 and plan.jobs[0].seconds == 4 * 1500
+    # One that has begun keeps its own: with others it would not go on exactly.
+    with RunDirectory.create(plan.jobs[0].run, Config.build("TMaze-v0").to_json()) as run:
+        run.write_environment({"threads": 3})
+    assert make_plan([wide], "smoke", tmp_path, 4).jobs[0].threads == 3
 
 
 @pytest.mark.parametrize(("scale", "runs"), [("smoke", 34), ("paper", 360)])
@@ -93,8 +113,27 @@ def test_too_little_room_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         check_room(jobs(1_500_000_000, 0), 3, out, "paper")
     with pytest.raises(ConfigError, match=r"5.0 GB of memory for one run.*smaller --scale"):
         check_room(jobs(5_000_000_000, 0), 1, out, "paper")
+    check_room(jobs(1_500_000_000, 0), 0, out, "paper")  # the engine takes fewer at a time
     monkeypatch.setattr(planning, "available_memory", lambda: None)
     check_room(jobs(5_000_000_000, 0), 3, out, "paper")
+
+
+def test_files_that_vanish_while_a_run_is_weighed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a killed sweep left behind may still be saving."""
+    (tmp_path / "checkpoints").mkdir()
+    for name, size in (("a", 10), ("checkpoints/b", 20), ("checkpoints/gone", 40)):
+        (tmp_path / name).write_bytes(bytes(size))
+    stat = os.stat
+
+    def without(path: Any, **how: Any) -> Any:
+        if str(path).endswith("gone"):
+            raise FileNotFoundError(path)
+        return stat(path, **how)
+
+    monkeypatch.setattr(planning.os, "stat", without)
+    assert planning._size_of(tmp_path) == 30 and planning._size_of(tmp_path / "not") == 0
 
 
 @pytest.mark.parametrize(

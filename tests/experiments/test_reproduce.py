@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ from rich.console import Console
 from resel.benchmarks import UpdateCost
 from resel.cli import main
 from resel.config import Config
-from resel.errors import ConfigError
+from resel.errors import ConfigError, RunDirectoryError
 from resel.experiments import CATALOGUE, Experiment, Setting, Study, Sweep, reproduce
 from resel.experiments import plan as planning
+from resel.experiments.outcomes import _probes
 from resel.experiments.plan import make_plan
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -137,6 +139,13 @@ def test_the_script_for_slurm(tmp_path: Path, quick_plan: None) -> None:
     assert script.read_text().count("resel train TMaze-v0") == 2
     with pytest.raises(ConfigError, match="cannot be written"):
         run(tiny.tiny_sweep(tmp_path / "out", engine="slurm", write=tmp_path))
+    script.unlink()
+    code, said = run(replace(sweep, dry_run=True))
+    assert code == 0 and "Written" not in said and not script.exists()
+    for job in make_plan(sweep.experiments, "smoke", tmp_path / "out", 1).jobs:
+        write_run(job.run, [], steps=job.steps)
+    code, said = run(sweep)
+    assert code == 0 and "nothing to submit" in said and not script.exists()
 
 
 @pytest.mark.slow
@@ -157,18 +166,36 @@ def test_runs_that_cannot_be_gone_on_with_are_told(tmp_path: Path, quick_plan: N
     assert record["notes"][0].startswith(half.name)
 
 
+@pytest.mark.parametrize("fault", [RunDirectoryError("no moments"), OSError(28, "No space left")])
 def test_an_outcome_that_cannot_be_made_is_told(
-    tmp_path: Path, quick_plan: None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, quick_plan: None, monkeypatch: pytest.MonkeyPatch, fault: Exception
 ) -> None:
-    monkeypatch.setitem(sys.modules, "resel.diagnostics", None)
-    study = Study((Setting("TMaze-v0", {**tiny.SETTINGS, "steps": 60}),), (1,))
-    figure = Experiment("fig-a", "A", "fig.a", "amplification", {"smoke": study})
-    (job,) = make_plan([figure], "smoke", tmp_path, 1).jobs
+    """And does not cost the others."""
+
+    def measure(*asked: Any) -> Any:
+        raise fault
+
+    monkeypatch.setattr(_probes, "measure_amplification", measure)
+    setting = Setting("TMaze-v0", {**tiny.SETTINGS, "steps": 60})
+    study = Study((setting,), (1,), numbers={"pairs": (), "episodes": 2})
+    figures = [
+        Experiment("fig-a", "A", "fig.a", "amplification", {"smoke": study}),
+        Experiment("fig-b", "B", "fig.b", "curves", {"smoke": study}),
+    ]
+    (job,) = make_plan(figures, "smoke", tmp_path, 1).jobs
     write_run(job.run, [], steps=60)
-    code, said = run(Sweep([figure], "smoke", tmp_path, "resel reproduce fig-a"))
-    assert code == 2 and "No outcome: This version of resel comes without" in said
+    code, said = run(Sweep(figures, "smoke", tmp_path, "resel reproduce fig-a fig-b"))
+    assert code != 0 and f"No outcome: {fault}" in said
     record = json.loads((tmp_path / "fig-a" / "experiment.json").read_text())
     assert record["files"] == [] and record["notes"][0].startswith("No outcome")
+    assert (tmp_path / "fig-b" / "curves.csv").is_file()
+
+
+def test_an_out_that_is_a_file_is_refused(tmp_path: Path, quick_plan: None) -> None:
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(RunDirectoryError, match=r"cannot be written to .*name another --out"):
+        run(tiny.tiny_sweep(tmp_path / "out"))
+    assert (tmp_path / "out").read_text() == "mine"
 
 
 def test_what_does_not_fit_is_refused(

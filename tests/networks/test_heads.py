@@ -159,3 +159,16 @@ def test_impossible_actions_are_never_taken() -> None:
     logits = torch.tensor([0.0, -1e4, 0.0]).expand(2000, 3)
     distribution = Categorical.from_output(logits)
     assert not torch.any(distribution.sample(stream()) == 1)
+
+
+@pytest.mark.parametrize("floor", [0.01, 0.3])
+def test_a_floor_is_added_to_every_probability(floor: float) -> None:
+    logits = torch.randn(3, 5, 4, generator=stream(), dtype=torch.float64) * 30
+    ours = Categorical.from_output(logits, floor)
+    expected = (logits.softmax(-1) + floor) / (1 + 4 * floor)
+    torch.testing.assert_close(ours.log_probs.exp(), expected)
+    torch.testing.assert_close(ours.log_probs.exp().sum(-1), torch.ones(3, 5).double())
+    assert torch.equal(ours.mode(), logits.argmax(-1))
+    assert ours.log_probs.exp().min() >= floor / (1 + 4 * floor) - 1e-12
+    checked = logits[:, :1].clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: Categorical.from_output(x, floor).log_probs, checked)

@@ -138,13 +138,14 @@ def test_seeds_are_taken_together_and_settings_are_not(tmp_path: Path) -> None:
     page = read(runs, tmp_path)
     means = _traces(page.figures["TMaze-v0-return"], "mean ± standard error")
     assert means["gru"]["y"] == [1.0, 15.0, 30.0]
-    assert means["gru"]["customdata"] == [[2, "1"], [2, "5"], [1, "–"]]
+    assert means["gru"]["customdata"] == [[2, " [0, 2]"], [2, " [10, 20]"], [1, ""]]
     assert means["mamba"]["y"] == [5.0, 5.0]
     single = _traces(page.figures["TMaze-v0-return"], "single runs")
     assert single["gru: a2"]["y"] == [2.0, 20.0, 30.0]
     # Final figures: means of all evaluations, as there are fewer than five.
     assert page.row("gru")[1] == "17.5 ± 7.5"
-    assert page.row("gru")[4] == "1, 2"
+    assert page.row("gru")[2] == "17.5 [10, 25]"
+    assert page.row("gru")[5] == "1, 2"
     assert page.row("deep/er/a1")[1:4] == ["TMaze-v0", "gru", "1"]
 
 
@@ -162,7 +163,7 @@ def test_the_paper_stands_beside_ours(tmp_path: Path, monkeypatch: pytest.Monkey
     write_run(tmp_path / "runs" / "a", [1.0, 2.0], task="Hopper-gravity-v0")
     write_run(tmp_path / "runs" / "b", [1.0, 2.0], task="HalfCheetah-v2")
     page = read(tmp_path / "runs", tmp_path)
-    assert page.row("ESCP") == ["ESCP", "2,683 ± 369", "–", "2,000,000", "–", "–", "table.x"]
+    assert page.row("ESCP") == ["ESCP", "2,683 ± 369", *"––", "2,000,000", *"––", "table.x"]
     assert page.row("mamba")[1] == "2"
     assert "1,474" not in page.text
     reference = page.figures["Hopper-gravity-v0-return"]["data"][-1]
@@ -178,7 +179,7 @@ def test_an_experiment_names_its_runs(tmp_path: Path) -> None:
     (runs / "experiment.json").write_text(json.dumps(document))
     page = read(runs, tmp_path)
     assert "Figure 1" in page.text and "x.csv" in page.text
-    assert page.row("Ours")[4] == "1, 2"
+    assert page.row("Ours")[5] == "1, 2"
     assert "different settings share a label: Ours" in page.text
     assert "lists this run" in page.row("gone")[1]
 
@@ -192,6 +193,7 @@ def test_experiments_share_runs_that_lie_elsewhere(tmp_path: Path) -> None:
         listed: list[dict[str, Any]] = [
             {"path": "../runs/a", "label": label, "x": 0.99},
             {"path": "../runs/b", "label": label, "x": 0.9, "status": "diverged"},
+            {"path": "../runs/b", "label": label, "panel": "other", "x": 0.99},
             {"path": "../runs/later", "label": label, "x": 1, "problem": "waits"},
         ]
         document = {"title": name.upper(), "runs": listed, "files": ["x.csv"], "notes": ["a note"]}
@@ -203,6 +205,7 @@ def test_experiments_share_runs_that_lie_elsewhere(tmp_path: Path) -> None:
         "../runs/later",
     ]
     assert page.row("Ours, 0.9")[1] == "4"
+    assert (page.row("Ours, 0.99")[1], page.row("Ours, other, 0.99")[1]) == ("2", "4")
     assert page.row("notes")[1] == "a note"
     assert page.row("../runs/later")[1].endswith("none yet. waits")
     every = read(tmp_path / "all", tmp_path)
@@ -221,6 +224,7 @@ def test_outcomes_of_experiments_are_shown(tmp_path: Path) -> None:
     for name, kind, files in (
         ("map", "embedding", ["map.png", "curves.png", "gone.png", "../../secret.png"]),
         ("times", "timing", ["table.csv"]),
+        ("returns", "table", ["table.csv"]),
     ):
         (folder / name).mkdir()
         document = {"name": name, "title": name.upper(), "kind": kind, "files": files}
@@ -229,11 +233,18 @@ def test_outcomes_of_experiments_are_shown(tmp_path: Path) -> None:
     for file in ("map.png", "curves.png"):
         Image.new("RGB", (4, 3)).save(folder / "map" / file)
     (folder / "times" / "table.csv").write_text("encoder,update_ms,paper_ms\ngru,12.5,\n")
+    (folder / "returns" / "table.csv").write_text(
+        "task,step,mean,standard_error,iqm,iqm_low,iqm_high,runs,diverged,paper A,paper A error\n"
+        "Hopper,300,1.5,0.25,1.25,1,2,4,1,7,0.5\nAnt,300,,,,,,,,8,\n"
+    )
     page = read(folder, tmp_path)
     (picture,) = [attributes for tag, attributes in page.tags if tag == "img"]
     assert picture["alt"] == "MAP: map"
     assert str(picture["src"]).startswith("data:image/png;base64,")
     assert page.row("gru") == ["gru", "12.5", "–"]
+    ours = ["1.5 ± 0.25", "1.25 [1, 2]", "4", "1"]
+    assert page.row("Hopper") == ["Hopper", "300", *ours, "7 ± 0.5"]
+    assert page.row("Ant") == ["Ant", "300", "–", "–", "–", "–", "8"]
     assert page.row("map")[1:] == ["MAP", "", "smoke", "1", "–"]
     (folder / "times" / "table.csv").write_bytes(b"\xff\xfe")
     assert "table.csv cannot be read" in read(folder, tmp_path).text
@@ -286,6 +297,27 @@ def test_nothing_is_fetched(tmp_path: Path) -> None:
     assert links and all(link and link.startswith(("data:", "#")) for link in links)
     policy = next(a["content"] for t, a in page.tags if a.get("http-equiv"))
     assert policy and "default-src 'none'" in policy and "http" not in policy
+
+
+def test_a_diagnosis_in_the_run_is_shown(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "a run", [1.0, 2.0])
+    assert f"resel diagnose '{run}' --out '{run}/diagnosis'" in read(run, tmp_path).text
+    effective = {"K_h": 0.875, "K_y": 2.5, "epsilon": 0.125, "relative_error": 0.0625}
+    variation = {"rates": {"context_encoder": 3e-4, "other": 0.0}, "effective": effective}
+    variation |= {"first": 0.25, "converged": 0.75, "factor": None}
+    measured = {"variations": [variation], "distance": "tanh(mean)", "lengths": [9, 9], "step": 50}
+    document = {"words": ["Lower it."], "amplification": measured | {"doubt": "Saturated."}}
+    (run / "diagnosis").mkdir()
+    (run / "diagnosis" / "diagnosis.json").write_text(json.dumps(document))
+    Image.new("RGB", (4, 3)).save(run / "diagnosis" / "diagnosis.png")
+    page = read(run, tmp_path)
+    numbers = ["0.0003", "0", "0.25", "0.75", "–", "0.875", "2.5", "0.125", "0.0625"]
+    assert numbers in page.rows and "Lower it." in page.text and "Saturated." in page.text
+    assert [a["alt"] for tag, a in page.tags if tag == "img"] == [
+        "Variation along the episode after one update"
+    ]
+    (run / "diagnosis" / "diagnosis.json").write_text("{")
+    assert "diagnosis.json cannot be read" in read(run, tmp_path).text
 
 
 def test_films(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,7 +409,7 @@ def test_a_figure_that_is_not_finite_does_not_hide_the_others(tmp_path: Path) ->
     write_run(tmp_path / "runs" / "a", [1.0, 3.0], seed=1)
     write_run(tmp_path / "runs" / "b", [1.0, math.nan], seed=2, status="diverged")
     page = read(tmp_path / "runs", tmp_path)
-    assert page.row("gru")[1:6] == ["3", "–", "1,000", "1, 2", "1"]
+    assert page.row("gru")[1:7] == ["3", "–", "–", "1,000", "1, 2", "1"]
     assert page.row("b")[7] == "–"
 
 

@@ -250,6 +250,7 @@ _KINDS = {
             for group in ("context_encoder", "other")
         ),
         *("critic_loss", "policy_loss", "entropy", "alpha", "q_mean", "target_mean"),
+        *("context_norm", "context_deviation"),
         *("padding_share", "batch_steps", "buffer_steps", "episode_return", "episodes"),
     },
     "eval": {"return_mean", "return_std", "length_mean", "success_rate"},

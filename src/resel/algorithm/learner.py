@@ -129,6 +129,7 @@ class Learner:
                 self._step_alpha(entropy, skipped)
             if want_metrics:
                 metrics |= {"policy_loss": policy_loss.detach(), "entropy": entropy.detach()}
+                metrics |= self._context_statistics(batch, inputs)
         if want_metrics:
             metrics |= {
                 "critic_loss": critic_loss.detach(),
@@ -233,6 +234,18 @@ class Learner:
         q = self.critic.values(embedded, action, frozen=True)
         loss = losses.policy_loss(q, log_prob, alpha, valid, n)
         return loss, -losses.valid_mean(log_prob, valid, n)
+
+    @torch.no_grad()
+    def _context_statistics(self, batch: PackedBatch, inputs: ContextInputs) -> Metrics:
+        """How long the policy's contexts are, and how far they lie around their mean."""
+        n, valid = batch.steps, batch.valid
+        context = self.policy.trunk(inputs, batch.start)  # (rows, length, embedding)
+        counted = torch.where(valid[..., None], context, torch.zeros_like(context))
+        off = (context - counted.sum((0, 1)) / n).square().mean(-1)
+        return {
+            "context_norm": losses.valid_mean(context.norm(dim=-1), valid, n),
+            "context_deviation": losses.valid_mean(off, valid, n).sqrt(),
+        }
 
     def _clamp(self, value: Tensor, valid: Tensor) -> Tensor:
         """Keep next values inside the range of past targets; the first batch sets the range."""

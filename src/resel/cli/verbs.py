@@ -155,9 +155,11 @@ def plot(argv: Sequence[str]) -> int:
     if arguments.out.suffix not in (".png", ".svg", ".pdf"):
         raise ConfigError(f"--out {arguments.out}: use a file name with .png, .svg or .pdf.")
     curves = [read_curve(run) for run in arguments.runs]
-    draw(curves, arguments.out)
+    with _writing("--out", arguments.out):
+        draw(curves, arguments.out)
     if arguments.csv is not None:
-        write_csv(curves, arguments.csv)
+        with _writing("--csv", arguments.csv):
+            write_csv(curves, arguments.csv)
     OUT.print(f"Picture: {arguments.out}", soft_wrap=True)
     return 0
 
@@ -223,7 +225,10 @@ def bench(argv: Sequence[str]) -> int:
     result = run(chosen)
     for doubt in result["doubts"]:
         warn(f"{doubt}.")
-    written = [] if chosen.out is None else chosen.write(result, chosen.out)
+    written = []
+    if chosen.out is not None:
+        with _writing("--out", chosen.out):
+            written = chosen.write(result, chosen.out)
     if chosen.json:
         print(json.dumps(result))
         return 0
@@ -283,6 +288,17 @@ def _stopping(run: Run) -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _writing(flag: str, path: Path) -> Iterator[None]:
+    """A file that cannot be written is the user's to choose again."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"{flag} {path} cannot be written ({error.strerror or error}): choose another place."
+        ) from error
 
 
 @dataclass(frozen=True)

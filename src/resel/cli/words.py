@@ -166,8 +166,8 @@ def show_diagnosis(found: Diagnosis) -> None:
         f"[bold]{measured.task}[/bold] with {measured.encoder} at step {measured.step:,}: one "
         f"policy update, {len(measured.lengths)} episodes, L2 distance of {measured.distance}"
     )
-    names = ("LR_CE", "LR_other", "first step", "converged", "factor", "K_h", "K_y", "misfit")
-    table = Table(*names, box=None)
+    names = ("LR_CE", "LR_other", "first step", "converged", "factor")
+    table = Table(*names, "K_h", "K_y", "epsilon", "misfit", box=None)
     for variation in measured.variations:
         factor, effective = measured.factor(variation), variation.effective
         table.add_row(
@@ -177,10 +177,14 @@ def show_diagnosis(found: Diagnosis) -> None:
             "-" if factor is None else f"{factor:.2f}",
             f"{effective.K_h:.4f}",
             f"{effective.K_y:.4f}",
+            f"{effective.epsilon:.4g}",
             f"{effective.relative_error:.0%}",
         )
     OUT.print(table)
-    OUT.print("K_h and K_y are effective values: fitted to the curve, with that misfit, no bounds.")
+    OUT.print(
+        "K_h, K_y and epsilon are effective values: fitted to the curve, with that misfit, no "
+        "bounds."
+    )
     for paragraph in found.words():
         OUT.print(paragraph)
 

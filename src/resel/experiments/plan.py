@@ -6,6 +6,7 @@ several figures share are planned once: the name of a run directory is made from
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -17,10 +18,10 @@ from pathlib import Path
 
 from resel.benchmarks import UpdateCost, measure_cost
 from resel.config import SIZES, Config
-from resel.errors import ConfigError
+from resel.errors import ConfigError, DamagedFileError, RunDirectoryError
 from resel.experiments._settings import Experiment, Scale, Setting
 from resel.replay import ReplayBuffer
-from resel.runs import available_memory
+from resel.runs import RunDirectory, available_memory
 from resel.tasks import get_task
 
 LAUNCHER = (sys.executable, "-m", "resel.cli")
@@ -68,8 +69,12 @@ class Plan:
 
 
 def run_name(config: Config) -> str:
-    """The same for the same settings, whatever the experiment; threads do not count."""
-    settings = {name: value for name, value in config.flat().items() if name != "threads"}
+    """The same for the same settings, whatever the experiment; threads do not count.
+
+    Settings at their default do not either, so that a new one leaves the names as they were.
+    """
+    usual = Config().flat() | {"threads": config.training.threads}
+    settings = {name: value for name, value in config.flat().items() if value != usual[name]}
     text = json.dumps({"task": config.task, **settings}, sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     task = config.task.replace("/", "-").replace(":", "-")
@@ -93,10 +98,21 @@ def make_plan(
             run = out / "runs" / run_name(config)
             found.append(Member(run, setting, seed, config.training.steps))
             if run not in jobs:
-                used = 1 if config.network.width < SIZES["paper"]["width"] else threads
+                small = config.network.width < SIZES["paper"]["width"]
+                used = 1 if small else _threads_so_far(run) or threads
                 jobs[run] = _job(run, setting, config, used, _cost_of(config, used, costs))
         members[experiment.name] = tuple(found)
     return Plan(tuple(jobs.values()), members)
+
+
+def _threads_so_far(run: Path) -> int | None:
+    """Those of a run that has begun: with others it would not go on exactly."""
+    try:
+        environment = RunDirectory.open(run, read_only=True).read_environment() or {}
+    except (RunDirectoryError, DamagedFileError):
+        return None
+    threads = environment.get("threads")
+    return threads if isinstance(threads, int) and threads > 0 else None
 
 
 def _runs(experiment: Experiment, scale: Scale) -> Iterator[tuple[Setting, int]]:
@@ -146,8 +162,11 @@ def default_slots(gpus: int) -> int:
     return gpus or os.cpu_count() or 1
 
 
-def check_room(jobs: Sequence[Job], slots: int, out: Path, scale: Scale) -> None:
-    """Refuse what would fill the disk or the memory of this machine half-way."""
+def check_room(jobs: Sequence[Job], asked: int, out: Path, scale: Scale) -> None:
+    """Refuse what would fill the disk or the memory of this machine half-way.
+
+    `asked` is the number of runs side by side; 0 leaves it to the engine, which looks at memory.
+    """
     if not jobs:
         return
     disk = sum(max(0, job.disk - _size_of(job.run)) for job in jobs)
@@ -166,17 +185,23 @@ def check_room(jobs: Sequence[Job], slots: int, out: Path, scale: Scale) -> None
             f"{_gb(available)} are free: use a larger machine (--engine slurm or ray), or a "
             "smaller --scale."
         )
-    together = sum(sorted((job.memory for job in jobs), reverse=True)[:slots])
+    together = sum(sorted((job.memory for job in jobs), reverse=True)[:asked])
     if available is not None and together > available:
         fitting = max(1, int(available // largest))
         raise ConfigError(
-            f"{slots} runs side by side need about {_gb(together)} of memory and {_gb(available)} "
+            f"{asked} runs side by side need about {_gb(together)} of memory and {_gb(available)} "
             f"are free: use --jobs {fitting}."
         )
 
 
 def _size_of(run: Path) -> int:
-    return sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
+    """Bytes of a run's files, some of which may vanish meanwhile if it is still saving."""
+    total = 0
+    for folder, _, files in os.walk(run):
+        for name in files:
+            with contextlib.suppress(OSError):
+                total += os.stat(os.path.join(folder, name)).st_size
+    return total
 
 
 def _existing(path: Path) -> Path:

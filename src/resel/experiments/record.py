@@ -72,10 +72,15 @@ def write_record(
         "files": list(files),
         "notes": [*notes, *_other_versions(members)],
     }
-    folder.mkdir(parents=True, exist_ok=True)
     temporary = folder / f".tmp-{FILE}"
-    temporary.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    os.replace(temporary, folder / FILE)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        os.replace(temporary, folder / FILE)
+    except OSError as error:
+        raise RunDirectoryError(
+            f"{folder} cannot be written to ({error.strerror}): name another --out, or make room."
+        ) from error
 
 
 def _run(folder: Path, member: Member, entry: Entry) -> dict[str, Any]:

@@ -79,12 +79,18 @@ def reproduce(sweep: Sweep, console: Console) -> int:
     console.print(plan_summary(left, slots), soft_wrap=True)
     if sweep.here:
         try:
-            check_room(left, slots, sweep.out, sweep.scale)
+            asked = slots if sweep.engine == "ray" else sweep.jobs
+            check_room(left, asked, sweep.out, sweep.scale)
         except ConfigError as error:
             if not sweep.dry_run:
                 raise
             console.print(f"This would be refused: {error}", soft_wrap=True, markup=False)
+    if sweep.dry_run:
+        return 0
     if sweep.write is not None:
+        if not left:
+            console.print("Nothing was written: there is nothing to submit.")
+            return 0
         name = sweep.experiments[0].name if len(sweep.experiments) == 1 else "resel"
         _write_script(sweep.write, slurm_script(left, f"{name}-{sweep.scale}"))
         console.print(
@@ -92,8 +98,6 @@ def reproduce(sweep: Sweep, console: Console) -> int:
             "command with --engine local draws the figures.",
             soft_wrap=True,
         )
-        return 0
-    if sweep.dry_run:
         return 0
     ledger = Ledger.of(plan.jobs, sweep.attempts)
     _write_records(sweep, plan, ledger)
@@ -177,9 +181,9 @@ def _finish(sweep: Sweep, plan: Plan, ledger: Ledger, console: Console) -> int:
         files: list[str] = []
         try:
             files = make_outcome(experiment, sweep.scale, members, status, folder)
-        except ReselError as error:
+        except (ReselError, OSError) as error:
             notes.append(f"No outcome: {error}")
-            code = code or error.exit_code
+            code = code or (error.exit_code if isinstance(error, ReselError) else 1)
         write_record(
             folder,
             experiment,

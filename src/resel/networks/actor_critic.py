@@ -103,6 +103,7 @@ class Policy(nn.Module):
     def __init__(self, dims: Dimensions, config: NetworkConfig) -> None:
         super().__init__()
         self.discrete = dims.discrete
+        self.probability_floor = config.probability_floor
         self.trunk = ContextTrunk(dims, config)
         self.observation = xavier_linear(dims.observation, config.embedding)
         outputs = dims.action if dims.discrete else 2 * dims.action
@@ -111,7 +112,7 @@ class Policy(nn.Module):
     def _distribution(self, observation: Tensor, context: Tensor) -> PolicyDistribution:
         output = self.head(torch.cat([self.observation(observation), context], -1))
         return (
-            Categorical.from_output(output)
+            Categorical.from_output(output, self.probability_floor)
             if self.discrete
             else SquashedGaussian.from_output(output)
         )

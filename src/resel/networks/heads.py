@@ -90,9 +90,12 @@ class Categorical:
     log_probs: Tensor
 
     @classmethod
-    def from_output(cls, output: Tensor) -> Categorical:
-        """The head's output as logits."""
-        return cls(F.log_softmax(output, -1))
+    def from_output(cls, output: Tensor, floor: float = 0.0) -> Categorical:
+        """The head's output as logits; `floor` is added to each probability, their sum stays 1."""
+        log_probs = F.log_softmax(output, -1)
+        if floor:
+            log_probs = ((log_probs.exp() + floor) / (1 + floor * output.shape[-1])).log()
+        return cls(log_probs)
 
     def sample(self, generator: torch.Generator) -> Tensor:
         """An action index (...)."""

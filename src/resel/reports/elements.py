@@ -40,6 +40,13 @@ def with_error(mean: float | None, error: float) -> Html | None:
     return _sorted_by(mean, shown)
 
 
+def with_interval(value: float, low: float, high: float) -> Html | None:
+    """`value [low, high]`, which sorts by the value."""
+    if math.isnan(value):
+        return None
+    return _sorted_by(value, f"{number(value)} [{number(low)}, {number(high)}]")
+
+
 def duration(seconds: float | None) -> Html | None:
     """Seconds as people say them."""
     if seconds is None:

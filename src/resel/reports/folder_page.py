@@ -5,9 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from resel.experiments.statistics import mean_and_error
+from resel.experiments.statistics import interquartile_estimate, mean_and_error
 from resel.reports.curves import EVALUATED
-from resel.reports.elements import Cell, Html, duration, fold, paragraph, table, tiles, with_error
+from resel.reports.elements import (
+    Cell,
+    Html,
+    duration,
+    fold,
+    paragraph,
+    table,
+    tiles,
+    with_error,
+    with_interval,
+)
 from resel.reports.facts import (
     all_settings,
     changed_settings,
@@ -188,12 +198,14 @@ def _beside_paper(groups: list[Group], known: list[PaperNumber]) -> Html:
     rows: list[list[Cell]] = []
     for group in groups:
         mean, error = mean_and_error(group.figures)
+        middle = interquartile_estimate([group.figures])
         success = [run.success_rate for run in group.runs if run.success_rate is not None]
         rate = mean_and_error(success)[0]
         rows.append(
             [
                 group.label,
                 None if math.isnan(mean) else with_error(mean, error),
+                with_interval(*middle) if len(group.figures) > 1 else None,
                 f"{rate:.0%}" if success else None,
                 max(run.steps for run in group.runs),
                 _seeds([run.seed for run in group.runs]),
@@ -204,10 +216,10 @@ def _beside_paper(groups: list[Group], known: list[PaperNumber]) -> Html:
     for number in known:
         error = math.nan if number.error is None else number.error
         shown = with_error(number.mean, error)
-        rows.append([number.method, shown, None, number.steps, None, None, number.source])
-    heads = ("method", "final return ± standard error", "success", "steps", "seeds")
+        rows.append([number.method, shown, None, None, number.steps, None, None, number.source])
+    heads = ("method", "final return ± standard error", "interquartile mean [95 %]", "success")
     marked = range(len(groups) if known else 0)
-    return table((*heads, "unfinished", "source"), rows, marked)
+    return table((*heads, "steps", "seeds", "unfinished", "source"), rows, marked)
 
 
 def _seeds(seeds: Sequence[int]) -> str:

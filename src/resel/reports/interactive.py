@@ -59,9 +59,9 @@ def _trace(line: Line, figure: Figure) -> dict[str, Any]:
         "visible": _visible(line, figure),
     }
     if line.counts is not None:
-        errors = [h - m for h, m in zip(line.high or line.y, line.y, strict=True)]
-        trace["customdata"] = list(zip(line.counts, map(_shown, errors), strict=True))
-        hover += " ± %{customdata[1]}<br>runs: %{customdata[0]}"
+        edges = zip(line.low or line.y, line.high or line.y, strict=True)
+        trace["customdata"] = list(zip(line.counts, map(_shown, edges), strict=True))
+        hover += "%{customdata[1]}<br>runs: %{customdata[0]}"
     return {**trace, "hovertemplate": hover + "<extra></extra>"}
 
 
@@ -128,8 +128,9 @@ def _numbers(values: Sequence[float], positive: bool = False) -> list[float | No
     ]
 
 
-def _shown(error: float) -> str:
-    return f"{error:.3g}" if math.isfinite(error) else "–"
+def _shown(edges: tuple[float, float]) -> str:
+    """The shading in words, which need not be alike on both sides."""
+    return "" if any(map(math.isnan, edges)) else f" [{edges[0]:.4g}, {edges[1]:.4g}]"
 
 
 def _dash(lengths: tuple[int, ...]) -> str:

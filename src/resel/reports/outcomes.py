@@ -1,22 +1,25 @@
-"""What an experiment left beside its runs: pictures that no run holds, and its table of times."""
+"""What an experiment left beside its runs: pictures and tables that no run holds."""
 
 from __future__ import annotations
 
 import base64
 import csv
-from collections.abc import Iterator
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from resel.reports.elements import Cell, Html, escape, paragraph, table
+from resel.reports.elements import Cell, Html, escape, paragraph, table, with_error, with_interval
 from resel.reports.reading import Experiment
 
 _MOST_BYTES = 5_000_000
-_FROM_RUNS = "curves"
-"""Pictures whose names begin so show curves, which the page draws itself."""
+_FROM_RUNS = "curves.png"
+"""The one picture that the page draws itself."""
 
 
 def outcome_parts(experiment: Experiment) -> list[Html]:
-    """The pictures of an experiment, and the times of an update if it is about these."""
+    """The pictures of an experiment, and the tables it is about."""
     return list(_parts(experiment))
 
 
@@ -36,28 +39,94 @@ def overview(experiments: list[Experiment]) -> Html:
     return table(("experiment", "shows", "in the paper", "scale", "runs", "notes"), rows)
 
 
+def picture(path: Path, words: str) -> Html:
+    """A PNG inside the page."""
+    source = base64.b64encode(path.read_bytes()).decode()
+    return Html(
+        f'<figure class="card"><img alt="{escape(words)}" src="data:image/png;base64,{source}">'
+        "</figure>\n"
+    )
+
+
+def amplification_parts(data: Mapping[str, Any]) -> list[Html]:
+    """The numbers of a measured amplification, and what is to be known about them."""
+    rows: list[list[Cell]] = []
+    for variation in data["variations"]:
+        rates, effective = variation["rates"], variation["effective"]
+        rows.append(
+            [
+                rates["context_encoder"],
+                rates["other"],
+                *(variation[name] for name in ("first", "converged", "factor")),
+                *(effective[name] for name in ("K_h", "K_y", "epsilon", "relative_error")),
+            ]
+        )
+    heads = ("LR_CE", "LR_other", "first step", "converged", "factor")
+    effective_heads = ("effective K_h", "effective K_y", "effective epsilon", "misfit")
+    note = (
+        f"L2 distance of {data['distance']} after one update, over {len(data['lengths'])} episodes "
+        f"of a run at step {data['step']:,}. K_h, K_y and epsilon are effective values: fitted to "
+        "the curve, with that misfit, no bounds."
+    )
+    parts = [table((*heads, *effective_heads), rows), paragraph(note, "note")]
+    return [*parts, paragraph(data["doubt"], "note")] if data.get("doubt") else parts
+
+
 def _parts(experiment: Experiment) -> Iterator[Html]:
+    kind = experiment.data.get("kind")
     for name in _words(experiment, "files"):
         path = experiment.path / name
         if Path(name).name != name or not path.is_file() or path.stat().st_size > _MOST_BYTES:
             continue
-        if path.suffix == ".png" and not name.startswith(_FROM_RUNS):
-            source = base64.b64encode(path.read_bytes()).decode()
-            alt = escape(f"{experiment.title}: {path.stem}")
-            yield Html(
-                f'<figure class="card"><img alt="{alt}" src="data:image/png;base64,{source}">'
-                "</figure>\n"
+        if path.suffix == ".png" and name != _FROM_RUNS:
+            yield picture(path, f"{experiment.title}: {path.stem}")
+        elif path.suffix == ".csv" and kind == "timing":
+            yield from read_or_say(path, lambda path: [_as_it_is(path)])
+        elif name == "table.csv" and kind == "table":
+            yield from read_or_say(path, lambda path: [_returns(path)])
+        elif name == "amplification.json":
+            yield from read_or_say(
+                path, lambda path: amplification_parts(json.loads(path.read_bytes()))
             )
-        elif path.suffix == ".csv" and experiment.data.get("kind") == "timing":
-            yield _table(path)
 
 
-def _table(path: Path) -> Html:
+def read_or_say(path: Path, make: Callable[[Path], list[Html]]) -> list[Html]:
+    """What is made of a file, or why it cannot be."""
     try:
-        head, *rows = csv.reader(path.read_text(encoding="utf-8").splitlines())
-    except (UnicodeDecodeError, ValueError, csv.Error) as error:
-        return paragraph(f"{path.name} cannot be read ({error}).", "note")
+        return make(path)
+    except (LookupError, TypeError, ValueError, csv.Error) as error:
+        return [paragraph(f"{path.name} cannot be read ({error!r}).", "note")]
+
+
+def _as_it_is(path: Path) -> Html:
+    head, *rows = csv.reader(path.read_text(encoding="utf-8").splitlines())
     return table([word.replace("_", " ") for word in head], [list(map(_cell, r)) for r in rows])
+
+
+def _returns(path: Path) -> Html:
+    """Our figures and, beside them, those of every method in the paper's table."""
+    reader = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+    columns = list(reader.fieldnames or ())
+    papers = [c for c in columns if c.startswith("paper ") and f"{c} error" in columns]
+    rows: list[list[Cell]] = []
+    for row in reader:
+        found = {name: _cell(text or "") for name, text in row.items()}
+        ours = [found["task"], found["step"], _figure(found, "mean", "standard_error")]
+        interval = [_number(found[name]) for name in ("iqm", "iqm_low", "iqm_high")]
+        ours += [with_interval(*interval), found["runs"], found["diverged"]]
+        rows.append([*ours, *(_figure(found, name, f"{name} error") for name in papers)])
+    heads = ("task", "steps", "ours ± standard error", "interquartile mean [95 %]", "runs")
+    marked = [index for index, row in enumerate(rows) if row[2] is not None]
+    return table((*heads, "diverged", *papers), rows, marked)
+
+
+def _figure(row: Mapping[str, Cell], mean: str, error: str) -> Html | None:
+    value = _number(row[mean])
+    return None if math.isnan(value) else with_error(value, _number(row[error]))
+
+
+def _number(cell: Cell) -> float:
+    return float(cell) if isinstance(cell, int | float) else math.nan
 
 
 def _cell(text: str) -> Cell:

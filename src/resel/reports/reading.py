@@ -145,8 +145,13 @@ class Experiment:
 
     def _member(self, entry: Mapping[str, Any]) -> Member:
         path = Path(os.path.normpath(self.path / str(entry["path"])))
-        place = entry.get("x")  # along the axis of a figure of final values
-        label = [str(part) for part in (entry.get("label"), place) if part not in (None, "")]
+        panel = entry.get("panel")
+        parts = (
+            entry.get("label"),
+            None if panel == entry.get("task") else panel,
+            entry.get("x"),  # along the axis of a figure of final values
+        )
+        label = [str(part) for part in parts if part not in (None, "")]
         return Member(path, ", ".join(label), str(entry.get("problem") or ""))
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from resel.reports.curves import EVALUATED
-from resel.reports.elements import Cell, Html, duration, escape, paragraph, table, tiles
+from resel.reports.elements import Cell, Html, code, duration, escape, paragraph, table, tiles
 from resel.reports.facts import (
     all_settings,
     changed_settings,
@@ -17,6 +20,7 @@ from resel.reports.facts import (
     parameter_groups,
 )
 from resel.reports.figures import Figure, Line, file_name
+from resel.reports.outcomes import amplification_parts, picture, read_or_say
 from resel.reports.page import Page, Section
 from resel.reports.reading import RunRecord
 from resel.runs import format_bytes
@@ -33,6 +37,12 @@ _KNOWN: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     ("q-values", "Q values of the batch", ("q_mean", "target_mean"), "value, in scaled reward"),
     ("entropy", "Entropy of the policy", ("entropy",), "entropy (nats)"),
     ("alpha", "Temperature", ("alpha",), "alpha (reward per nat)"),
+    (
+        "context",
+        "Context of the policy",
+        ("context_norm", "context_deviation"),
+        "mean length; deviation of an entry",
+    ),
 )
 """File name, title, recorded numbers and axis title of the figures every run has."""
 _UNITS = {
@@ -51,6 +61,7 @@ def run_page(run: RunRecord) -> Page:
         Section("Evaluation", [_evaluation_figures(run) or paragraph("There was none yet.")]),
         Section("What was run", _what(run)),
         Section("Learning", [learning or paragraph("Learning had not begun.")]),
+        Section("Amplification", _amplification(run.path)),
         Section("Batches and buffer", [other or paragraph("Nothing was recorded.")]),
         Section("Timing", [timing or paragraph("Nothing was timed yet.")]),
         Section("Events", [_events(run)]),
@@ -158,6 +169,28 @@ def _other_figures(run: RunRecord) -> tuple[Figure, ...]:
         for key in run.keys("train")
         if key not in shown and not key.startswith(_GRADIENTS)
     )
+
+
+def _amplification(folder: Path) -> list[Html]:
+    """What `resel diagnose` has left in the run directory or in a folder below it."""
+    parts: list[Html] = []
+    for path in sorted([*folder.glob("diagnosis.json"), *folder.glob("*/diagnosis.json")]):
+        parts += read_or_say(path, lambda path: _diagnosis(json.loads(path.read_bytes())))
+        image = path.with_suffix(".png")
+        if image.is_file():
+            parts.append(picture(image, "Variation along the episode after one update"))
+    if parts:
+        return parts
+    command = shlex.join(["resel", "diagnose", str(folder), "--out", str(folder / "diagnosis")])
+    return [
+        paragraph("Not measured. This command does it, and the next report shows it:"),
+        code(command),
+    ]
+
+
+def _diagnosis(data: dict[str, Any]) -> list[Html]:
+    words = [paragraph(str(text)) for text in data["words"]]
+    return [*amplification_parts(data["amplification"]), *words]
 
 
 def _timing_figures(run: RunRecord) -> tuple[Figure, ...]:

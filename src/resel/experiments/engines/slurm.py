@@ -15,7 +15,11 @@ _STOPPED = 143
 
 
 def slurm_script(jobs: Sequence[Job], name: str) -> str:
-    """A script for `sbatch`, one array task per job; submitting it again repeats nothing."""
+    """A script for `sbatch`, one array task per job.
+
+    Submitting it again repeats nothing that is complete, but a run that diverged goes back to its
+    last checkpoint: a script that is written anew leaves it out.
+    """
     lines = [_words(job) for job in jobs]
     threads = max((job.threads for job in jobs), default=1)
     megabytes = ceil(max((job.memory for job in jobs), default=0) * 1.25 / 1e6)

@@ -12,7 +12,7 @@ import numpy as np
 from resel.experiments._settings import Experiment, Measure
 from resel.experiments.outcomes._pictures import colours, legend, panels, save
 from resel.experiments.outcomes._reading import RunData
-from resel.experiments.statistics import Band, band, mean_and_error
+from resel.experiments.statistics import Band, band, interquartile_estimate, mean_and_error
 
 _NAMES: dict[Measure, str] = {
     "return": "return (deterministic policy)",
@@ -25,9 +25,9 @@ Cell = tuple[str, str]
 
 
 def make_curves(experiment: Experiment, runs: Sequence[RunData], folder: Path) -> list[str]:
-    """curves.csv and a picture for each measure, divergences counted in the legend."""
+    """curves.csv, the final figures, and a picture for each measure with divergences counted."""
     cells = _by_cell(runs)
-    files = ["curves.csv"]
+    files = ["curves.csv", "finals.csv"]
     rows: list[dict[str, Any]] = []
     for measure in experiment.measures:
         bands = {cell: band([r.points(measure) for r in group]) for cell, group in cells.items()}
@@ -51,27 +51,37 @@ def make_curves(experiment: Experiment, runs: Sequence[RunData], folder: Path) -
         name = "curves" if measure == "return" else f"curves-{measure}"
         files += _draw_curves(experiment, measure, cells, bands, folder, name)
     write_rows(folder / "curves.csv", rows, _CURVE_COLUMNS)
+    write_rows(folder / "finals.csv", _finals(experiment.measures[0], runs), _FINAL_COLUMNS)
     return files
 
 
 _CURVE_COLUMNS = ("panel", "group", "measure", "step", "mean", "standard_error", "runs", "diverged")
-_FINAL_COLUMNS = ("panel", "group", "x", "mean", "standard_error", "runs", "diverged")
+_FINAL_COLUMNS = (
+    *("panel", "group", "x", "mean", "standard_error"),
+    *("iqm", "iqm_low", "iqm_high", "runs", "diverged"),
+)
 
 
 def make_finals(experiment: Experiment, runs: Sequence[RunData], folder: Path) -> list[str]:
     """finals.csv and a picture of the final figure against x, panel by panel."""
     measure = experiment.measures[0]
+    rows = _finals(measure, runs)
+    write_rows(folder / "finals.csv", rows, _FINAL_COLUMNS)
+    return ["finals.csv", *_draw_finals(experiment, measure, rows, folder)]
+
+
+def _finals(measure: Measure, runs: Sequence[RunData]) -> list[dict[str, Any]]:
+    """The final figure of every cell and x over its seeds."""
     rows: list[dict[str, Any]] = []
     for (panel, group), members in _by_cell(runs).items():
         for x in sorted({_x(run) for run in members}):
             here = [run for run in members if _x(run) == x]
             values = [v for run in here if (v := run.value_at(measure)) is not None]
-            mean, error = mean_and_error(values)
+            figures = (*mean_and_error(values), *interquartile_estimate([values]))
             diverged = sum(run.status == "diverged" for run in here)
-            cells = (panel, group, x, mean, error, len(values), diverged)
+            cells = (panel, group, x, *figures, len(values), diverged)
             rows.append(dict(zip(_FINAL_COLUMNS, cells, strict=True)))
-    write_rows(folder / "finals.csv", rows, _FINAL_COLUMNS)
-    return ["finals.csv", *_draw_finals(experiment, measure, rows, folder)]
+    return rows
 
 
 def write_rows(path: Path, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ import gymnasium
 import numpy as np
 
 from resel.agent import RESeL
-from resel.errors import MissingDependencyError
+from resel.diagnostics import context_embeddings, draw, measure_amplification, read_out_score
 from resel.experiments._settings import Experiment, Study
 from resel.experiments.outcomes._curves import write_rows
 from resel.experiments.outcomes._pictures import panels, save
@@ -23,20 +22,26 @@ from resel.tasks import make_env
 _LOWEST, _HIGHEST = 2.90, 33.10
 """Gravities of the paper's map, m/s^2."""
 _POINTS = 1200
-_COLUMNS = ("lr_context_encoder", "lr_other", "rollout_step", "mean", "standard_error", "episodes")
+_COLUMNS = (
+    *("lr_context_encoder", "lr_other", "rollout_step", "mean", "standard_error", "episodes"),
+    *("running_mean", "bound"),
+)
 
 
 def make_amplification(study: Study, runs: Sequence[RunData], folder: Path) -> list[str]:
     """Output variation after one update, for the first run that is complete."""
     run = _first(runs)
-    diagnostics = _diagnostics()
     pairs, episodes = study.numbers["pairs"], study.numbers["episodes"]
-    found = diagnostics.measure_amplification(run.member.run, pairs, episodes, 1)
+    found = measure_amplification(run.member.run, pairs, episodes, 1)
     rows = [
         dict(zip(_COLUMNS, (*variation.rates, step, *figures), strict=True))
         for variation in found.variations
         for step, figures in enumerate(
-            zip(variation.mean, variation.standard_error, variation.episodes, strict=True)
+            zip(
+                *(variation.mean, variation.standard_error, variation.episodes),
+                *(variation.running_mean, variation.bound),
+                strict=True,
+            )
         )
     ]
     write_rows(folder / "amplification.csv", rows, _COLUMNS)
@@ -44,7 +49,7 @@ def make_amplification(study: Study, runs: Sequence[RunData], folder: Path) -> l
     (folder / "amplification.json").write_text(text, encoding="utf-8")
     pictures = ["amplification.png", "amplification.svg"]
     for picture in pictures:
-        diagnostics.draw(found, folder / picture)
+        draw(found, folder / picture)
     return ["amplification.csv", "amplification.json", *pictures]
 
 
@@ -53,16 +58,15 @@ def make_embedding(
 ) -> list[str]:
     """A map of the contexts coloured by gravity, and how well gravity can be read from them."""
     run = _first(runs)
-    diagnostics = _diagnostics()
     count = study.numbers["gravities"]
     agent = RESeL.load(run.member.run / "agents" / "last")
     world = UniformGravity(make_env(run.member.setting.task, evaluation=True), count)
     try:
-        found = diagnostics.context_embeddings(agent, world, episodes=count, hidden=("gravity",))
+        found = context_embeddings(agent, world, episodes=count, hidden=("gravity",))
     finally:
         world.close()
     gravity = -found.hidden["gravity"][:, -1]  # (N,), downwards
-    score = diagnostics.read_out_score(found.context, gravity, found.episode)
+    score = read_out_score(found.context, gravity, found.episode)
     chosen = np.arange(0, len(gravity), max(1, -(-len(gravity) // _POINTS)))
     places = tsne(found.context[chosen])
     columns = ("episode", "step", "gravity", "x", "y")
@@ -98,16 +102,6 @@ class UniformGravity(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 def _first(runs: Sequence[RunData]) -> RunData:
     return next(run for run in runs if run.status == "completed")
-
-
-def _diagnostics() -> Any:
-    # Loaded only here: it takes the learner and everything below it.
-    try:
-        return importlib.import_module("resel.diagnostics")
-    except ModuleNotFoundError as error:
-        raise MissingDependencyError(
-            "This version of resel comes without resel.diagnostics, which this figure needs."
-        ) from error
 
 
 def _draw(

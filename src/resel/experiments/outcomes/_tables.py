@@ -46,13 +46,18 @@ def _ours(study: Study, runs: Sequence[RunData]) -> list[dict[str, Any]]:
             middle = interquartile_estimate([values])
             figures = (mean, error, middle.value, middle.low, middle.high, len(values))
             step = here[0].member.steps if mark is None else mark
-            diverged = sum(run.status == "diverged" for run in here)
-            rows.append(dict(zip(_OURS, (task, step, *figures, diverged), strict=True)))
+            rows.append(dict(zip(_OURS, (task, step, *figures, _lost(here, mark)), strict=True)))
     return rows
 
 
 def _scores(runs: Sequence[RunData], mark: int | None) -> list[float]:
     return [v for run in runs if (v := run.value_at("return", mark)) is not None]
+
+
+def _lost(runs: Sequence[RunData], mark: int | None) -> int:
+    """How many diverged before the mark."""
+    lost = [run for run in runs if run.status == "diverged"]
+    return len(lost) - len(_scores(lost, mark))
 
 
 def _averages(
@@ -76,8 +81,7 @@ def _averages(
         common = [name for name in common if all(name in paper for paper in papers)]
         if _RESEL not in common:
             continue
-        diverged = sum(run.status == "diverged" for run in runs)
-        row = {"task": f"Average of {len(tasks)}", "step": step, "diverged": diverged}
+        row = {"task": f"Average of {len(tasks)}", "step": step, "diverged": _lost(runs, mark)}
         row |= dict(zip(("mean", "standard_error"), _mean_of_means(scores), strict=True))
         row |= {"runs": sum(map(len, scores))}
         rows.append(row | {name: fmean(paper[name] for paper in papers) for name in common})
