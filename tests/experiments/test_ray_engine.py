@@ -74,6 +74,15 @@ def test_a_cluster_without_a_machine_that_is_large_enough() -> None:
     assert engine._words(large) == "4 CPUs, 1 GPU, 9.0 GB of memory"
 
 
+def test_a_full_cluster_is_given_no_more(tmp_path: Path) -> None:
+    one, two = fake_job(tmp_path, "one", threads=1), fake_job(tmp_path, "two", threads=2)
+    assert not engine._is_full({"CPU": 3.0}, [one], two, gpus=0)
+    assert engine._is_full({"CPU": 2.0}, [one], two, gpus=0)
+    assert not engine._is_full({}, [], two, gpus=0), "Ray waits for a machine, and it is told"
+    assert engine._is_full({"CPU": 9.0, "GPU": 1.0}, [one], two, gpus=1)
+    assert not engine._is_full({"CPU": 9.0, "GPU": 2.0}, [one], two, gpus=1)
+
+
 def test_an_address_is_a_host_and_a_port(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="HOST:PORT"):
         run_ray(Ledger.of([fake_job(tmp_path, "a")]), lambda: None, slots=1, address="somewhere")

@@ -11,7 +11,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from resel.errors import ConfigError, MissingDependencyError
@@ -60,8 +60,9 @@ def _work(
     remote = ray.remote(max_retries=0, num_gpus=gpus)(_process.run_to_end)
     not_before: dict[Job, float] = {}
     while running or ledger.waiting():
+        has = ray.cluster_resources()  # machines come and go
         for job in ledger.waiting():
-            if slots and len(running) >= slots:
+            if (slots and len(running) >= slots) or _is_full(has, running.values(), job, gpus):
                 break
             if time.monotonic() < not_before.get(job, 0.0) or ledger.held(job):
                 continue
@@ -82,6 +83,13 @@ def _work(
             wait = ledger.ended(job, *_outcome(ray, reference))
             not_before[job] = time.monotonic() + wait
     tick()
+
+
+def _is_full(has: Mapping[str, float], running: Collection[Job], job: Job, gpus: int) -> bool:
+    """Whether the job would only wait inside Ray, which shows it to nobody; one always goes on."""
+    cpus = sum(other.threads for other in running) + job.threads
+    wants_too_much = cpus > has.get("CPU", 0) or gpus * (len(running) + 1) > has.get("GPU", 0)
+    return bool(running) and wants_too_much
 
 
 def _has_place(ray: Any, wants: dict[str, int]) -> bool:
