@@ -24,7 +24,7 @@ def command(*words: object) -> None:
 
 
 if __name__ == "__main__":
-    command("train", "TMaze-v0", "--run-dir", RUN, "--resume", "auto")
+    command("train", "TMaze-v0", "--steps", "12000", "--run-dir", RUN, "--resume", "auto")
     command("plot", RUN, "--out", FOLDER / "learning-curve.png")
     command("watch", RUN, "--out", FOLDER / "agent.gif", "--episodes", "4")
     run = RunDirectory.open(RUN, read_only=True)

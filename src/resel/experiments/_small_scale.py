@@ -100,7 +100,7 @@ def _studies(base: Mapping[str, Any], seeds: tuple[int, ...], quick: bool) -> di
             (Setting("Wind-v0", {**_TINY, "reward_input": True, **base}),),
             seeds,
         ),
-        "fig-key-to-door": Study(_memory(20, **({} if quick else base)), seeds),
+        "fig-key-to-door": Study(_memory(20, **({"steps": 12_000} if quick else base)), seeds),
         "table-mdp": Study(
             (Setting("Pendulum-v1", {**_SEEN, **base}),),
             seeds,

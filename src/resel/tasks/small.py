@@ -39,7 +39,7 @@ _CARTPOLE = {
 }
 _TMAZE = {
     **_COMMON,
-    "steps": 12_000,
+    "steps": 20_000,
     "encoder": "gru",
     "target_keep": 0.995,
     "lr_policy": 3e-3,
