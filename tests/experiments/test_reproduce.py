@@ -22,7 +22,7 @@ from resel.benchmarks import UpdateCost
 from resel.cli import main
 from resel.config import Config
 from resel.errors import ConfigError, RunDirectoryError
-from resel.experiments import CATALOGUE, Experiment, Setting, Study, Sweep, reproduce
+from resel.experiments import CATALOGUE, Experiment, Setting, Study, Sweep, record, reproduce
 from resel.experiments import plan as planning
 from resel.experiments.outcomes import _probes
 from resel.experiments.plan import make_plan
@@ -193,9 +193,22 @@ def test_an_outcome_that_cannot_be_made_is_told(
 
 def test_an_out_that_is_a_file_is_refused(tmp_path: Path, quick_plan: None) -> None:
     (tmp_path / "out").write_text("mine")
-    with pytest.raises(RunDirectoryError, match=r"cannot be written to .*name another --out"):
-        run(tiny.tiny_sweep(tmp_path / "out"))
+    for out in (tmp_path / "out", tmp_path / "out" / "deeper"):
+        for dry_run in (True, False):
+            with pytest.raises(ConfigError, match=r"out is a file\. Name another folder"):
+                run(tiny.tiny_sweep(out, dry_run=dry_run))
     assert (tmp_path / "out").read_text() == "mine"
+
+
+def test_a_record_that_cannot_be_written_is_told(
+    tmp_path: Path, quick_plan: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*names: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(record.os, "replace", full)
+    with pytest.raises(RunDirectoryError, match=r"No space left on device\): name another --out"):
+        run(tiny.tiny_sweep(tmp_path / "out"))
 
 
 def test_what_does_not_fit_is_refused(

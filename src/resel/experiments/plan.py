@@ -204,6 +204,14 @@ def _size_of(run: Path) -> int:
     return total
 
 
+def check_out(out: Path) -> None:
+    """Refuse a place that cannot hold a folder, before anything is measured or made."""
+    place = _existing(out)
+    if not (place.is_dir() and os.access(place, os.W_OK)):
+        why = "may not be written to" if place.is_dir() else "is a file"
+        raise ConfigError(f"--out {out} cannot be used: {place} {why}. Name another folder.")
+
+
 def _existing(path: Path) -> Path:
     path = path.absolute()
     return next(place for place in (path, *path.parents) if place.exists())

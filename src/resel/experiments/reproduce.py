@@ -24,7 +24,15 @@ from resel.experiments.engines import (
     slurm_script,
 )
 from resel.experiments.outcomes import make_outcome
-from resel.experiments.plan import Job, Plan, check_room, default_slots, make_plan, threads_for
+from resel.experiments.plan import (
+    Job,
+    Plan,
+    check_out,
+    check_room,
+    default_slots,
+    make_plan,
+    threads_for,
+)
 from resel.experiments.progress import SweepTable, duration
 from resel.experiments.record import check_folder, write_record
 from resel.runs import available_memory
@@ -67,6 +75,7 @@ class Sweep:
 
 def reproduce(sweep: Sweep, console: Console) -> int:
     """Bring every run to its end and write every outcome; the exit code of the command."""
+    check_out(sweep.out)
     for experiment in sweep.experiments:
         check_folder(sweep.out / experiment.name, experiment, sweep.scale)
     if sweep.ray_address is not None and not sweep.dry_run:
