@@ -521,3 +521,28 @@ def test_a_run_stands_for_its_newest_agent(finished: Path) -> None:
     ours, named = RESeL.load(finished), RESeL.load(finished / "agents/last")
     weights, expected = ours.learner.weights(), named.learner.weights()
     assert all(torch.equal(weights[name], expected[name]) for name in expected)
+
+
+def test_a_run_that_is_too_young_says_so(
+    tmp_path: Path, tiny_flags: list[str], capsys: Any
+) -> None:
+    """Stopped before its first checkpoint: no agent, and resuming begins again."""
+    flags = [*tiny_flags, "--steps", "60", "--threads", "1", "--run-dir", "young"]
+    assert main(["train", "TMaze-v0", *flags]) == 0
+    shutil.rmtree("young/agents")
+    shutil.rmtree("young/checkpoints")
+    Path("young/result.json").unlink()
+    assert main(["eval", "young"]) == 2
+    assert "has no agent 'last' yet: wait for its first checkpoint" in _flat(capsys)
+    Path("young/agents/best").mkdir(parents=True)
+    assert main(["watch", "young", "--out", "film.gif"]) == 2
+    assert "or use --agent best" in _flat(capsys)
+    Path("young/agents/best").rmdir()
+    assert main(["resume", "young"]) == 0
+    assert "begins again at step 0" in _flat(capsys)
+    assert main(["eval", "young", "--episodes", "1"]) == 0
+
+
+def _flat(capsys: Any) -> str:
+    captured = capsys.readouterr()
+    return " ".join((captured.out + captured.err).split())

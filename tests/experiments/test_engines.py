@@ -210,9 +210,14 @@ def test_the_slurm_script(tmp_path: Path) -> None:
     ):
         assert f"\n#SBATCH {line}\n" in text
     assert "resel train TMaze-v0" in text and sys.executable + " -m" not in text
+    assert "command -v resel" in text
     # What Slurm provides, made up: each task of the array runs its own command.
     (tmp_path / "bin").mkdir()
-    for name, body in (("srun", 'exec "$@"'), ("scontrol", 'echo "$@" > "$HERE/requeued"')):
+    for name, body in (
+        ("srun", 'exec "$@"'),
+        ("scontrol", 'echo "$@" > "$HERE/requeued"'),
+        ("resel", "exit 0"),
+    ):
         tool = tmp_path / "bin" / name
         tool.write_text(f"#!/bin/sh\n{body}\n")
         tool.chmod(0o755)
@@ -226,11 +231,18 @@ def test_the_slurm_script(tmp_path: Path) -> None:
     }
     assert subprocess.run(["bash", str(tmp_path / "job.sh")], env=environment).returncode == 0
     assert read_state(other).status == "completed" and not (tmp_path / "requeued").exists()
+    (tmp_path / "bin" / "resel").unlink()
+    environment["PATH"] = f"{tmp_path / 'bin'}:/usr/bin:/bin"
+    told = subprocess.run(
+        ["bash", str(tmp_path / "job.sh")], env=environment, capture_output=True, text=True
+    )
+    assert told.returncode == 1 and "resel is not on the PATH" in told.stderr
 
 
 def test_a_time_limit_puts_a_slurm_task_back_into_the_queue(tmp_path: Path) -> None:
     job = fake_job(tmp_path, "run", "end('interrupted', 143)")
     script = slurm_script([job], "x").replace("srun ", "").replace("scontrol", "echo")
+    script = script.replace("command -v resel", "true")
     environment = {**os.environ, "SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_JOB_ID": "77"}
     done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True)
     assert done.returncode == 143 and done.stdout == "requeue 77_0\n"

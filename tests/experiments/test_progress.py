@@ -11,7 +11,7 @@ from fake_runs import fake_job, write_run
 from rich.console import Console
 
 from resel.experiments import progress
-from resel.experiments.engines import Ledger
+from resel.experiments.engines import Ledger, read_state
 from resel.experiments.progress import SweepTable
 
 
@@ -32,6 +32,14 @@ def test_the_live_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     # 60 of 300 steps in 60 seconds: 240 more.
     assert "left 4.0 min" in screen
     assert re.search(r"run0 +running +60/100 +-12.5", screen)
+
+
+def test_a_run_that_goes_on_is_where_its_metrics_are(tmp_path: Path) -> None:
+    """And not where the result of the time it was stopped says."""
+    job = fake_job(tmp_path, "run")
+    lines = [{"step": 60, "kind": "eval", "return_mean": -12.5}]
+    write_run(job.run, lines, status="interrupted", steps=40)
+    assert (read_state(job).status, read_state(job).step) == ("waiting", 60)
 
 
 def test_plain_lines_where_there_is_no_terminal(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_the_script_for_slurm(tmp_path: Path, quick_plan: None) -> None:
     script = tmp_path / "jobs" / "sweep.sh"
     sweep = tiny.tiny_sweep(tmp_path / "out", engine="slurm", write=script)
     code, said = run(sweep)
-    assert code == 0 and "Submit it with sbatch" in said and not (tmp_path / "out").exists()
+    assert code == 0 and "submit it with sbatch" in said and not (tmp_path / "out").exists()
     assert script.read_text().count("resel train TMaze-v0") == 2
     with pytest.raises(ConfigError, match="cannot be written"):
         run(tiny.tiny_sweep(tmp_path / "out", engine="slurm", write=tmp_path))

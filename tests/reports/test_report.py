@@ -250,6 +250,24 @@ def test_outcomes_of_experiments_are_shown(tmp_path: Path) -> None:
     assert "table.csv cannot be read" in read(folder, tmp_path).text
 
 
+def test_experiments_without_runs(tmp_path: Path) -> None:
+    """Those about time measure by themselves; others may not have been drawn yet."""
+    folder = tmp_path / "all"
+    for name, files in (("times", ["table.csv"]), ("later", [])):
+        (folder / name).mkdir(parents=True)
+        document = {"name": name, "title": name.upper(), "kind": "timing", "files": files}
+        document |= {"runs": [], "command": f"resel reproduce {name}"}
+        (folder / name / "experiment.json").write_text(json.dumps(document))
+    (folder / "times" / "table.csv").write_text("encoder,update_ms\ngru,12.5\n")
+    page = read(folder, tmp_path)
+    assert page.row("gru") == ["gru", "12.5"] and "2 experiments" in page.text
+    assert (
+        "Nothing is drawn yet. It comes when all runs have ended: resel reproduce later"
+        in page.text
+    )
+    assert read(folder / "times", tmp_path).row("gru") == ["gru", "12.5"]
+
+
 def test_one_experiment_of_many(tmp_path: Path) -> None:
     """As `resel reproduce --out OUT` leaves it, by whatever path one comes to it."""
     out = tmp_path / "out"
@@ -376,7 +394,7 @@ def test_what_cannot_be_read_is_listed_and_kept(tmp_path: Path) -> None:
 def test_a_run_without_evaluations(tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "a", [], train_lines=3, status=None)
     page = read(tmp_path / "runs", tmp_path)
-    assert page.row("a")[4:8] == ["no result yet", "2", "12,000", "–"]
+    assert page.row("a")[4:8] == ["no result yet", "2", "20,000", "–"]
     assert not page.figures
     alone = read(tmp_path / "runs" / "a", tmp_path)
     assert "return" not in alone.figures and len(alone.figures["critic-loss"]["data"][0]["y"]) == 3

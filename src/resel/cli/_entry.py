@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -55,7 +56,9 @@ def _run_verb(arguments: Sequence[str]) -> int:
         return 0
     verb, rest = arguments[0], arguments[1:]
     if verb not in _VERBS:
-        raise ConfigError(f"There is no verb {verb!r}: use one of {', '.join(_VERBS)}.")
+        near = difflib.get_close_matches(verb, _VERBS, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise ConfigError(f"There is no verb {verb!r}: use one of {', '.join(_VERBS)}.{hint}")
     return _VERBS[verb][0](rest)
 
 

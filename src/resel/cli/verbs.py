@@ -43,7 +43,7 @@ from resel.cli.words import (
 )
 from resel.config import Config
 from resel.diagnostics import diagnose as diagnose_run
-from resel.errors import ConfigError, DivergedError, EnvironmentFault
+from resel.errors import ConfigError, DivergedError, EnvironmentFault, RunDirectoryError
 from resel.experiments import Sweep, choose, reproduce
 from resel.reports import make_report
 from resel.reports.curves import draw, read_curve, write_csv
@@ -309,6 +309,13 @@ class _Loaded:
 
 def _load(path: Path, which: Literal["last", "best"]) -> _Loaded:
     folder = path / "agents" / which if (path / "config.json").is_file() else path
+    if folder != path and not folder.exists():
+        other = next((name for name in ("last", "best") if (path / "agents" / name).exists()), None)
+        hint = f", or use --agent {other}" if other else ""
+        raise RunDirectoryError(
+            f"The run in {path} has no agent '{which}' yet: wait for its first checkpoint (or its "
+            f"end){hint}."
+        )
     agent = RESeL.load(folder)
     return _Loaded(agent.config, agent.actor)
 

@@ -75,6 +75,8 @@ def introduce(run: Run, threads: int) -> None:
         OUT.print("This is the paper's network, made for a GPU; --size tiny suits small tasks.")
     if learner.device.type == "cpu":
         announce_compilation(OUT)
+    if run.begins_again:
+        OUT.print("This run was stopped before its first checkpoint: it begins again at step 0.")
     if run.resumed_at is not None:
         inexact = " This run is not exact: see result.json." if run.inexact else ""
         OUT.print(f"Going on from step {run.resumed_at:,}.{inexact}")

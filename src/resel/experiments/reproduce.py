@@ -103,8 +103,9 @@ def reproduce(sweep: Sweep, console: Console) -> int:
         name = sweep.experiments[0].name if len(sweep.experiments) == 1 else "resel"
         _write_script(sweep.write, slurm_script(left, f"{name}-{sweep.scale}"))
         console.print(
-            f"Written: {sweep.write}. Submit it with sbatch; when all runs have ended, the same "
-            "command with --engine local draws the figures.",
+            f"Written: {sweep.write}. Activate the environment of resel and submit it with sbatch; "
+            "when all runs have ended, the same command without --engine and --write draws the "
+            "figures.",
             soft_wrap=True,
         )
         return 0
@@ -126,17 +127,16 @@ def plan_table(sweep: Sweep, plan: Plan, left: Sequence[Job]) -> Table:
     """What is about to happen."""
     title = f"Plan at scale {sweep.scale} in {sweep.out}"
     table = Table("experiment", title=title, title_justify="left", box=None)
-    for column in ("runs", "of them done", "steps"):
+    for column in ("runs", "of them done", "steps", "updates left"):
         table.add_column(column, justify="right")
-    open_runs = {job.run for job in left}
-    for experiment in sweep.experiments:
-        members = plan.members[experiment.name]
-        done = sum(member.run not in open_runs for member in members)
-        steps = sum(member.steps for member in members)
-        table.add_row(experiment.name, str(len(members)), str(done), f"{steps:,}")
-    steps = sum(job.steps for job in plan.jobs)
-    done = len(plan.jobs) - len(left)
-    table.add_row("[bold]all, each run once[/bold]", str(len(plan.jobs)), str(done), f"{steps:,}")
+    jobs, open_runs = {job.run: job for job in plan.jobs}, {job.run for job in left}
+    named = [(e.name, plan.members[e.name]) for e in sweep.experiments]
+    parts = [(name, [jobs[member.run] for member in members]) for name, members in named]
+    for name, own in [*parts, ("[bold]all, each run once[/bold]", list(plan.jobs))]:
+        waiting = [job for job in own if job.run in open_runs]
+        time = duration(sum(map(_seconds_left, waiting))) if own else "measures time itself"
+        steps = sum(job.steps for job in own)
+        table.add_row(name, str(len(own)), str(len(own) - len(waiting)), f"{steps:,}", time)
     return table
 
 
@@ -144,16 +144,24 @@ def plan_summary(left: Sequence[Job], slots: int) -> str:
     """What the jobs that are left take."""
     if not left:
         return "No run is left to be trained."
-    saved = {job.run: min(read_state(job).saved, job.steps) for job in left}
-    steps = sum(job.steps - saved[job.run] for job in left)
-    seconds = sum(job.seconds * (1 - saved[job.run] / job.steps) for job in left)
+    steps = sum(job.steps - _saved(job) for job in left)
+    seconds, side = sum(map(_seconds_left, left)), min(slots, len(left))
     memory = sum(sorted((job.memory for job in left), reverse=True)[:slots])
+    together = f", or {duration(seconds / side)} with {side} runs side by side" if side > 1 else ""
     return (
-        f"Left: {len(left)} runs, {steps:,} steps; as measured now their "
-        f"updates take {duration(seconds)}, or {duration(seconds / slots)} with {slots} runs side "
-        "by side (simulators and evaluations come on top). "
+        f"Left: {len(left)} {'runs' if len(left) > 1 else 'run'}, {steps:,} steps; as measured now "
+        f"the updates take {duration(seconds)}{together} (simulators and evaluations come on top, "
+        "and a busy machine measures more). "
         f"Memory {memory / 1e9:.1f} GB, disk {sum(job.disk for job in left) / 1e9:.1f} GB."
     )
+
+
+def _saved(job: Job) -> int:
+    return min(read_state(job).saved, job.steps)
+
+
+def _seconds_left(job: Job) -> float:
+    return job.seconds * (1 - _saved(job) / job.steps)
 
 
 def _write_script(path: Path, text: str) -> None:

@@ -58,12 +58,13 @@ def folder_page(name: str, found: Collection, paper: list[PaperNumber]) -> Page:
     for study in compared:
         heading = _heading(study, found)
         sections.append(Section(heading, _study(heading, study, paper)))
-    sections += [
-        Section("Runs and timing", [_run_table(found.runs, compared)]),
-        Section("Divergences and events", [_events(found.runs)]),
-        Section("Settings", _settings(compared)),
-        Section("Machines", [machine_table(found.runs)]),
-    ]
+    if found.runs:  # experiments about time have none
+        sections += [
+            Section("Runs and timing", [_run_table(found.runs, compared)]),
+            Section("Divergences and events", [_events(found.runs)]),
+            Section("Settings", _settings(compared)),
+            Section("Machines", [machine_table(found.runs)]),
+        ]
     if found.failures:
         sections.append(Section("Not read", [_failures(found)]))
     return Page(_title(found), f"Folder {name}", sections)
@@ -79,6 +80,8 @@ def _experiments(experiments: list[Experiment]) -> list[Html]:
 def _title(found: Collection) -> str:
     if len(found.experiments) == 1:
         return found.experiments[0].title
+    if not found.runs:
+        return f"{len(found.experiments)} experiments"
     tasks = sorted({run.config.task for run in found.runs})
     runs = "1 run" if len(found.runs) == 1 else f"{len(found.runs)} runs"
     if len(tasks) > 1:
@@ -219,7 +222,7 @@ def _beside_paper(groups: list[Group], known: list[PaperNumber]) -> Html:
         rows.append([number.method, shown, None, None, number.steps, None, None, number.source])
     heads = ("method", "final return ± standard error", "interquartile mean [95 %]", "success")
     marked = range(len(groups) if known else 0)
-    return table((*heads, "steps", "seeds", "unfinished", "source"), rows, marked)
+    return table((*heads, "steps", "which seeds", "unfinished runs", "source"), rows, marked)
 
 
 def _seeds(seeds: Sequence[int]) -> str:

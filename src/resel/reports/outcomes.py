@@ -73,7 +73,11 @@ def amplification_parts(data: Mapping[str, Any]) -> list[Html]:
 
 
 def _parts(experiment: Experiment) -> Iterator[Html]:
-    kind = experiment.data.get("kind")
+    kind, command = experiment.data.get("kind"), experiment.data.get("command")
+    if command and experiment.data.get("files") == []:
+        yield paragraph(
+            f"Nothing is drawn yet. It comes when all runs have ended: {command}", "note"
+        )
     for name in _words(experiment, "files"):
         path = experiment.path / name
         if Path(name).name != name or not path.is_file() or path.stat().st_size > _MOST_BYTES:

@@ -49,12 +49,12 @@ def make_report(folder: Path) -> Report:
     if is_run(where):
         return Report(run_page(read_run(where, where.name)))
     found = collect(where)
-    if not found.runs and not found.failures:
+    if not (found.runs or found.failures or found.experiments):
         raise RunDirectoryError(
             f"There is no run in {where} or below it (no config.json). Give a run directory or a "
             "folder that holds some."
         )
-    if not found.runs:
+    if not found.runs and found.failures:
         reasons = " ".join(failure.reason for failure in found.failures[:_FAULTS_NAMED])
         raise RunDirectoryError(
             f"None of the {len(found.failures)} runs in {where} can be read. {reasons}"

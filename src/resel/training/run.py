@@ -80,6 +80,7 @@ class Run:
             # Nothing on the disk is touched before it is clear that the run can go on.
             position = self._continue(force) if held else None
             self.resumed_at = None if position is None else self.trainer.step
+            self.begins_again = held is not None and position is None
             log = MetricsLog(self.directory, wandb=wandb, patience=self._patience)
             self.log = self.trainer.log = self._open.enter_context(log)
             if held:

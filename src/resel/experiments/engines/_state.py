@@ -37,12 +37,11 @@ def read_state(job: Job) -> RunState:
     saved = _saved_step(job.run)
     step, evaluation = _last_lines(job.run / "metrics.jsonl")
     if result is not None:
-        step = int(result.get("steps", step))
-        status = result.get("status")
+        ended, status = int(result.get("steps", step)), result.get("status")
         if status == "diverged":
-            return RunState("diverged", step, saved, evaluation)
-        if status == "completed" and step >= job.steps:
-            return RunState("completed", step, saved, evaluation)
+            return RunState("diverged", ended, saved, evaluation)
+        if status == "completed" and ended >= job.steps:
+            return RunState("completed", ended, saved, evaluation)
     return RunState("waiting", max(step, saved), saved, evaluation)
 
 

@@ -35,6 +35,8 @@ def slurm_script(jobs: Sequence[Job], name: str) -> str:
             "#SBATCH --open-mode=append",
             "# Add what your cluster asks for: --partition, --account, --time, --gres=gpu:1.",
             "",
+            "# The environment of resel: activate it before sbatch, or here.",
+            "command -v resel > /dev/null || { echo 'resel is not on the PATH' >&2; exit 1; }",
             "commands=(",
             *(f"  {shlex.quote(line)}" for line in lines),
             ")",
