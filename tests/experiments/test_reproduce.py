@@ -63,7 +63,7 @@ def test_two_runs_are_what_they_are_by_hand(tmp_path: Path, quick_plan: None) ->
     assert "Left: 2 runs, 120 steps" in said
     record = json.loads((out / "fig-tiny" / "experiment.json").read_text())
     assert {entry["status"] for entry in record["runs"]} == {"completed"}
-    assert record["files"] == ["curves.csv", "curves.png", "curves.svg"]
+    assert record["files"] == ["curves.csv", "finals.csv", "curves.png", "curves.svg"]
     assert all((out / "fig-tiny" / file).is_file() for file in record["files"])
     same_by_hand(tiny.tiny_experiment(), out, tmp_path / "by-hand")
 
