@@ -253,18 +253,18 @@ def test_outcomes_of_experiments_are_shown(tmp_path: Path) -> None:
 def test_experiments_without_runs(tmp_path: Path) -> None:
     """Those about time measure by themselves; others may not have been drawn yet."""
     folder = tmp_path / "all"
-    for name, files in (("times", ["table.csv"]), ("later", [])):
+    for name, files in (("times", ["table.csv"]), ("later", []), ("never", [])):
         (folder / name).mkdir(parents=True)
         document = {"name": name, "title": name.upper(), "kind": "timing", "files": files}
         document |= {"runs": [], "command": f"resel reproduce {name}"}
+        document |= {"notes": ["No outcome: old"]} if name == "never" else {}
         (folder / name / "experiment.json").write_text(json.dumps(document))
     (folder / "times" / "table.csv").write_text("encoder,update_ms\ngru,12.5\n")
     page = read(folder, tmp_path)
-    assert page.row("gru") == ["gru", "12.5"] and "2 experiments" in page.text
-    assert (
-        "Nothing is drawn yet. It comes when all runs have ended: resel reproduce later"
-        in page.text
-    )
+    assert page.row("gru") == ["gru", "12.5"] and "3 experiments" in page.text
+    later = "It comes when all runs have ended. The command: resel reproduce later"
+    for words in (later, "No outcome: old The command: resel reproduce never"):
+        assert f"Nothing is drawn yet. {words}" in page.text
     assert read(folder / "times", tmp_path).row("gru") == ["gru", "12.5"]
 
 

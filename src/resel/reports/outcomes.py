@@ -75,9 +75,8 @@ def amplification_parts(data: Mapping[str, Any]) -> list[Html]:
 def _parts(experiment: Experiment) -> Iterator[Html]:
     kind, command = experiment.data.get("kind"), experiment.data.get("command")
     if command and experiment.data.get("files") == []:
-        yield paragraph(
-            f"Nothing is drawn yet. It comes when all runs have ended: {command}", "note"
-        )
+        why = "; ".join(_words(experiment, "notes")) or "It comes when all runs have ended."
+        yield paragraph(f"Nothing is drawn yet. {why} The command: {command}", "note")
     for name in _words(experiment, "files"):
         path = experiment.path / name
         if Path(name).name != name or not path.is_file() or path.stat().st_size > _MOST_BYTES:
