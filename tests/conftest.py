@@ -14,7 +14,8 @@ import torch
 from gymnasium import spaces
 
 from resel.config import Config
-from resel.training import Stage, Trainer
+from resel.envs import CheckedEnv
+from resel.training import Trainer
 
 pytest_plugins = ["reliability_report"]
 
@@ -151,8 +152,8 @@ def make_trainer() -> Callable[..., Trainer]:
 
     def make(world: dict[str, Any] | None = None, **settings: Any) -> Trainer:
         config = Config.build("", _TINY, settings)
-        stages = [Stage(Toy(**(world or {}))) for _ in range(config.training.num_envs)]
-        return Trainer(config, stages, Stage(Toy(**(world or {}))))
+        envs = [CheckedEnv(Toy(**(world or {}))) for _ in range(config.training.num_envs)]
+        return Trainer(config, envs, CheckedEnv(Toy(**(world or {}))))
 
     return make
 

@@ -21,6 +21,7 @@ from gymnasium import spaces
 import resel
 from resel import RESeL, configure
 from resel.config import SIZES, Config
+from resel.envs import CheckedEnv
 from resel.errors import (
     BadInputError,
     ConfigError,
@@ -34,7 +35,6 @@ from resel.errors import (
 )
 from resel.networks import ContextInputs
 from resel.runs import write_bundle
-from resel.training import Stage
 
 BOX, DISCRETE = "toy/Box-v0", "toy/Discrete-v0"
 
@@ -301,7 +301,7 @@ def test_a_loop_of_predict_is_the_policy_over_the_sequence(
     tiny: dict[str, Any], task: str, encoder: str
 ) -> None:
     agent = RESeL(task, **{**tiny, "encoder": encoder, "lr_policy": 1e-2}).learn(45)
-    learner, action_spec = agent._trainer.learner, agent._stage.action
+    learner, action_spec = agent._trainer.learner, agent._env.action
     seen = observations(12)
     actions = walk(agent, seen)
     stored = np.stack([np.atleast_1d(action_spec.from_env(a)) for a in actions])
@@ -380,7 +380,7 @@ def test_stochastic_and_deterministic(trained: dict[str, RESeL], task: str) -> N
     assert all(np.array_equal(modes[0], other) for other in modes)
     drawn = [agent.predict(batch, deterministic=False)[0] for _ in range(3)]
     assert not np.array_equal(drawn[0], drawn[1]) and not np.array_equal(drawn[1], drawn[2])
-    assert all(action in agent._stage.action.space for action in drawn[0])
+    assert all(action in agent._env.action.space for action in drawn[0])
 
 
 def test_sampling_is_reproducible_and_leaves_training_alone(tiny: dict[str, Any]) -> None:
@@ -701,7 +701,7 @@ def test_errors_can_be_caught_as_one_or_as_python_s_own(trained: dict[str, RESeL
 
 def test_public_names() -> None:
     assert all(hasattr(resel, name) for name in resel.__all__)
-    assert Stage.__module__.startswith("resel.")
+    assert CheckedEnv.__module__.startswith("resel.")
 
 
 _IMPORT = """

@@ -11,31 +11,31 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from resel.algorithm import Learner
 from resel.config import SIZES, Config, SizeName
+from resel.envs import (
+    AnyEnv,
+    CheckedEnv,
+    Env,
+    EnvFactory,
+    build,
+    check_spaces,
+    spaces_of,
+)
 from resel.errors import BadInputError, ConfigError
+from resel.methods import Learner
 from resel.randomness import draw_seed, torch_stream
+from resel.runs import read_agent, save_agent, use_weights
 from resel.tasks import task_settings
 from resel.training import (
     Actor,
-    AnyStage,
     Callback,
-    Env,
-    EnvFactory,
     PolicyState,
     ProgressLine,
-    Stage,
     Trainer,
-    build,
-    check_spaces,
     evaluate,
-    make_stages,
+    make_envs,
     make_task,
-    read_agent,
-    save_agent,
-    spaces_of,
-    task_stages,
-    use_weights,
+    task_envs,
 )
 
 
@@ -80,10 +80,10 @@ class RESeL:
                 "Give either config=... or single settings: config.replace(...) changes a config."
             )
         self.config = config if config.task == task else config.replace(task=task)
-        stages, evaluation = _make_stages(env, self.config)
-        _check_separate([*stages, *([evaluation] if evaluation else [])])
-        self._trainer = Trainer(self.config, stages, evaluation)
-        self._stage = stages[0]
+        envs, evaluation = _make_envs(env, self.config)
+        _check_separate([*envs, *([evaluation] if evaluation else [])])
+        self._trainer = Trainer(self.config, envs, evaluation)
+        self._env = envs[0]
         self._sampling = torch_stream(
             self.config.training.seed, "predict", self._trainer.learner.device
         )
@@ -124,7 +124,7 @@ class RESeL:
         """
         steps, callbacks = _whole("learn", total_timesteps), _callbacks(callback)
         if eval_env is not None:
-            self._trainer.evaluation_stage = self._evaluation_stage(eval_env)
+            self._trainer.evaluation_env = self._evaluation_env(eval_env)
         line = None
         if progress_bar:
             line = ProgressLine(self._trainer.step, self._trainer.step + steps)
@@ -147,7 +147,7 @@ class RESeL:
         starts an episode, and `episode_start` starts it for single rows of a batch. Tasks that
         feed the reward back also need the `reward` of the last step.
         """
-        spec, actor = self._stage.observation, self._trainer.actor
+        spec, actor = self._env.observation, self._trainer.actor
         batched = spec.is_batch(observation)
         rows = len(observation) if batched else 1
         if rows == 0:
@@ -178,8 +178,8 @@ class RESeL:
         policy, state = actor.observe(encoded, self._last_reward(reward, starts), state)
         chosen = actor.choose(policy, None if deterministic else self._sampling)
         state = actor.remember(state, chosen)
-        to_env = self._stage.action.to_env
-        native = [to_env(int(a[0]) if self._stage.action.discrete else a) for a in chosen]
+        to_env = self._env.action.to_env
+        native = [to_env(int(a[0]) if self._env.action.discrete else a) for a in chosen]
         return (np.stack(native) if batched else native[0]), state
 
     def evaluate(self, episodes: int = 10, *, seed: int | None = None) -> tuple[float, float]:
@@ -189,15 +189,15 @@ class RESeL:
         """
         rng = np.random.default_rng(self.config.training.seed if seed is None else seed)
         seeds = [draw_seed(rng) for _ in range(_whole("evaluate", episodes))]
-        stage = self._trainer.evaluation_stage
-        result = evaluate(self._trainer.actor, stage or self._stage, seeds)
-        if stage is None:
+        env = self._trainer.evaluation_env
+        result = evaluate(self._trainer.actor, env or self._env, seeds)
+        if env is None:
             self._trainer.collector.restart()
         return result.return_mean, result.return_std
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the agent to a directory of safetensors and JSON, with hashes."""
-        save_agent(path, self._trainer.learner, self._stage)
+        save_agent(path, self._trainer.learner, self._env)
 
     @classmethod
     def load(
@@ -222,14 +222,14 @@ class RESeL:
         if isinstance(env, gymnasium.Env):
             config = config.replace(num_envs=1, env_restarts=0)
         agent = cls(config.task if env is None else env, config=config)
-        use_weights(bundle, agent._trainer.learner, agent._stage)
+        use_weights(bundle, agent._trainer.learner, agent._env)
         return agent
 
     def close(self) -> None:
         """Release the simulators."""
         self._trainer.close()
 
-    def _evaluation_stage(self, env: str | Env | EnvFactory) -> Stage:
+    def _evaluation_env(self, env: str | Env | EnvFactory) -> CheckedEnv:
         """The caller's environment to evaluate in, refused if this agent cannot act there."""
         made: Any = env
         if isinstance(env, str):
@@ -241,10 +241,10 @@ class RESeL:
                 f"eval_env={env!r} is neither a name, nor an environment, nor a function that "
                 "makes one."
             )
-        stage = Stage(made, name="The evaluation environment")
-        check_spaces(stage, spaces_of(self._stage), "eval_env")
-        _check_separate([self._stage, stage])
-        return stage
+        checked = CheckedEnv(made, name="The evaluation environment")
+        check_spaces(checked, spaces_of(self._env), "eval_env")
+        _check_separate([self._env, checked])
+        return checked
 
     def _last_reward(self, reward: Any, starts: NDArray[np.bool_]) -> NDArray[np.float32]:
         if reward is None:
@@ -283,13 +283,11 @@ def _callbacks(given: Any) -> list[Callback]:
     return list(several)
 
 
-def _make_stages(
-    env: str | Env | EnvFactory, config: Config
-) -> tuple[list[AnyStage], AnyStage | None]:
+def _make_envs(env: str | Env | EnvFactory, config: Config) -> tuple[list[AnyEnv], AnyEnv | None]:
     """Environments to train in, and where there can be more than one, one to evaluate in."""
     settings = config.training
     if isinstance(env, str):
-        return task_stages(config)
+        return task_envs(config)
     if isinstance(env, gymnasium.Env):
         asked = settings.num_envs > 1, settings.env_workers, settings.env_restarts > 0
         for name, too_much in zip(("num_envs", "env_workers", "env_restarts"), asked, strict=True):
@@ -298,7 +296,9 @@ def _make_stages(
                     f"{name}={getattr(settings, name)} needs more than one environment: give a "
                     "function that makes one instead of the environment itself."
                 )
-        return [Stage(env, limit=settings.max_episode_steps, longest=settings.buffer_steps)], None
+        return [
+            CheckedEnv(env, limit=settings.max_episode_steps, longest=settings.buffer_steps)
+        ], None
     if isinstance(env, gymnasium.vector.VectorEnv):
         raise ConfigError(
             f"env={env!r} is several environments in one: give the name or a function that makes "
@@ -308,12 +308,12 @@ def _make_stages(
         raise ConfigError(
             f"env={env!r} is neither a name, nor an environment, nor a function that makes one."
         )
-    return make_stages(settings, env, env)
+    return make_envs(settings, env, env)
 
 
-def _check_separate(stages: Sequence[AnyStage]) -> None:
-    here = [stage for stage in stages if isinstance(stage, Stage)]
-    if len({id(stage.env.unwrapped) for stage in here}) < len(here):
+def _check_separate(envs: Sequence[AnyEnv]) -> None:
+    here = [env for env in envs if isinstance(env, CheckedEnv)]
+    if len({id(env.env.unwrapped) for env in here}) < len(here):
         raise ConfigError(
             "Two environments asked for are one and the same object, and each would disturb the "
             "episodes of the other: make a new one each time."

@@ -15,8 +15,8 @@ import torch
 from fake_runs import write_run
 from PIL import Image
 
+from resel.analysis import measure_amplification
 from resel.cli import main
-from resel.diagnostics import measure_amplification
 from resel.errors import DamagedFileError, RunDirectoryError
 from resel.experiments import Experiment, Setting, Study
 from resel.experiments._paper_scale import PAIRS
@@ -113,7 +113,7 @@ def test_curves_with_divergences_counted(tmp_path: Path) -> None:
     assert (high["runs"], high["diverged"]) == ("1", "1")
 
 
-def test_final_figures_along_an_axis(tmp_path: Path) -> None:
+def test_final_scores_along_an_axis(tmp_path: Path) -> None:
     members = []
     for x, success in ((60, 1.0), (120, 0.5)):
         for seed in (1, 2):

@@ -11,12 +11,12 @@ import pytest
 
 from resel.benchmarks import UpdateCost, measure_cost
 from resel.config import Config
+from resel.data import ReplayBuffer
 from resel.errors import ConfigError
 from resel.experiments import Experiment, Setting, Study, choose
 from resel.experiments import plan as planning
 from resel.experiments.plan import Job, check_room, make_plan, run_name
 from resel.experiments.progress import duration
-from resel.replay import ReplayBuffer
 from resel.runs import RunDirectory
 
 BASE = {"steps": 2000, "warmup_steps": 500, "buffer_steps": 1000}

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from resel.config import Config
+from resel.data import ReplayBuffer
 from resel.errors import DamagedFileError
-from resel.replay import ReplayBuffer
-from resel.runs import RunDirectory, read_bundle
-from resel.training import ReplayLog, Run
+from resel.runs import ReplayLog, Run, RunDirectory, read_bundle
 
 
 @dataclass

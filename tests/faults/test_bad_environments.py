@@ -16,9 +16,9 @@ import pytest
 
 from resel.cli import main
 from resel.config import Config
+from resel.envs import CheckedEnv
 from resel.errors import EnvironmentFault, UnsupportedSpaceError
 from resel.runs import read_bundle, read_metrics
-from resel.training import Stage
 
 MODULE = '''
 import gymnasium, numpy as np
@@ -225,10 +225,10 @@ def test_faults_keep_their_cause(toy: Any) -> None:
         def step(self, action: Any) -> Any:
             raise LookupError("no such joint")
 
-    stage = Stage(Failing())
-    stage.reset(1)
+    env = CheckedEnv(Failing())
+    env.reset(1)
     with pytest.raises(EnvironmentFault, match="LookupError at step 1") as caught:
-        stage.step(np.zeros(2, np.float32))
+        env.step(np.zeros(2, np.float32))
     assert isinstance(caught.value.__cause__, LookupError)
 
 
@@ -250,11 +250,11 @@ def test_environments_of_the_old_gym(toy: Any, method: str, told: str) -> None:
         Old.reset = lambda self, **how: toy.reset(self, **how)[0]
     if method == "seed":
         Old.reset = lambda self: toy.reset(self)
-    stage = Stage(Old())
+    env = CheckedEnv(Old())
 
     def play() -> None:
-        stage.reset(1)
-        stage.step(np.zeros(2, np.float32))
+        env.reset(1)
+        env.step(np.zeros(2, np.float32))
 
     with pytest.raises(EnvironmentFault, match=told):
         play()
@@ -265,14 +265,14 @@ def test_an_environment_without_a_space(toy: Any, name: str) -> None:
     world = toy()
     delattr(world, name)
     with pytest.raises(UnsupportedSpaceError, match=rf"Toy\) has no {name}: set self\.{name}"):
-        Stage(world)
+        CheckedEnv(world)
 
 
 def test_warnings_point_at_the_line_of_the_user(toy: Any) -> None:
-    stage = Stage(toy(), longest=1)
-    stage.reset(1)
+    env = CheckedEnv(toy(), longest=1)
+    env.reset(1)
     with pytest.warns(UserWarning, match=r"\(Toy\): an episode was cut") as told:
-        stage.step(np.zeros(2, np.float32))
+        env.step(np.zeros(2, np.float32))
     assert told[0].filename == __file__
 
 
@@ -283,10 +283,10 @@ def test_rewards_that_are_no_numbers(toy: Any, reward: Any) -> None:
             observation, _, *rest = super().step(action)
             return observation, reward, *rest
 
-    stage = Stage(Odd())
-    stage.reset(1)
+    env = CheckedEnv(Odd())
+    env.reset(1)
     with pytest.raises(EnvironmentFault, match="reward at step 1"):
-        stage.step(np.zeros(2, np.float32))
+        env.step(np.zeros(2, np.float32))
 
 
 def test_rewards_and_flags_of_numpy_are_taken(toy: Any) -> None:
@@ -295,9 +295,9 @@ def test_rewards_and_flags_of_numpy_are_taken(toy: Any) -> None:
             observation, _, *_ = super().step(action)
             return observation.astype(np.float64), np.float32(0.5), np.True_, np.False_, {}
 
-    stage = Stage(Numpy())
-    stage.reset(1)
-    outcome = stage.step(np.zeros(2, np.float32))
+    env = CheckedEnv(Numpy())
+    env.reset(1)
+    outcome = env.step(np.zeros(2, np.float32))
     assert outcome.reward == 0.5 and outcome.terminated is True and outcome.truncated is False
     assert outcome.observation.dtype == np.float32
 
@@ -312,10 +312,10 @@ def test_an_observation_that_is_used_again(toy: Any) -> None:
             self.array[:] = super()._observation(moved)
             return self.array
 
-    stage = Stage(Reusing())
-    first = stage.reset(1)
+    env = CheckedEnv(Reusing())
+    first = env.reset(1)
     kept = first.copy()
-    stage.step(np.ones(2, np.float32))
+    env.step(np.ones(2, np.float32))
     assert np.array_equal(first, kept)
 
 
@@ -325,4 +325,4 @@ def test_spaces_are_refused_before_anything_is_made(toy: Any) -> None:
     world = toy()
     world.action_space = spaces.MultiDiscrete([100, 100])
     with pytest.raises(UnsupportedSpaceError, match="10000 combinations"):
-        Stage(world)
+        CheckedEnv(world)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from resel.config import Config
-from resel.training import Run
+from resel.runs import Run
 
 STEPS = 150
 BOUNDARIES = (1, 29, 30, 31, 60, 61, 77, 90, 113, 149)  # episodes end every 30 steps

@@ -17,8 +17,7 @@ import torch
 from resel.cli import main
 from resel.config import Config
 from resel.errors import RunDirectoryError, StorageError
-from resel.runs import MetricsLog, Patience, read_bundle, read_metrics
-from resel.training import Run
+from resel.runs import MetricsLog, RetryWrites, Run, read_bundle, read_metrics
 
 COMMAND = str(Path(sys.executable).with_name("resel"))
 STEPS = "120"
@@ -208,7 +207,7 @@ def test_a_disk_that_never_comes_back(
 
 def test_metrics_wait_for_room(tmp_path: Path) -> None:
     """A line is written once and whole, however often it takes."""
-    with MetricsLog(tmp_path, tensorboard=False, patience=Patience(3, 0.001)) as log:
+    with MetricsLog(tmp_path, tensorboard=False, patience=RetryWrites(3, 0.001)) as log:
         log.write("train", 1, {})
         stream: Any = log._stream
         halves = iter([True, True])

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import torch
 
-from resel.algorithm import Learner
 from resel.cli import main
 from resel.config import Config
 from resel.errors import DivergedError
-from resel.runs import read_bundle, read_metrics
-from resel.training import Run, guard
+from resel.methods import Learner
+from resel.runs import Run, read_bundle, read_metrics
+from resel.training import divergence
 
 SETTINGS: dict[str, Any] = {
     "steps": 90,
@@ -160,7 +160,7 @@ def test_a_run_killed_after_going_back_does_not_go_back_again(
 def test_a_spike_sends_it_back(
     config: Config, tmp_path: Path, spoil: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guard, "WINDOW", 10)
+    monkeypatch.setattr(divergence, "WINDOW", 10)
     spoil(once(range(25, 26), 1e6))
     with pytest.warns(UserWarning, match="gradient norm of critic/.* at update 25"):
         ended = train(config, tmp_path / "run")
@@ -231,14 +231,14 @@ def test_what_is_no_good_checkpoint(config: Config, tmp_path: Path, spoil: Any) 
 
     run.trainer.train(50, [save])
     run.close()
-    assert guard.is_good(steps[39], 40)
-    assert not guard.is_good(steps[41], 80)
-    assert guard.is_good(steps[44], 80)
-    assert not guard.is_good(steps[44], 40)
-    assert guard.is_good(steps[44], None)
+    assert divergence.is_good(steps[39].tensors, steps[39].documents, 40)
+    assert not divergence.is_good(steps[41].tensors, steps[41].documents, 80)
+    assert divergence.is_good(steps[44].tensors, steps[44].documents, 80)
+    assert not divergence.is_good(steps[44].tensors, steps[44].documents, 40)
+    assert divergence.is_good(steps[44].tensors, steps[44].documents, None)
     moments = [n for n in steps[44].tensors["learner"] if n.startswith("optimizer.")]
     steps[44].tensors["learner"][moments[0]].fill_(math.inf)
-    assert not guard.is_good(steps[44], 80)
+    assert not divergence.is_good(steps[44].tensors, steps[44].documents, 80)
 
 
 def test_a_damaged_checkpoint_is_passed_over(config: Config, tmp_path: Path, spoil: Any) -> None:

@@ -22,9 +22,10 @@ import pytest
 from resel import RESeL
 from resel.cli import main
 from resel.config import Config
+from resel.envs import CheckedEnv, SubprocEnv
 from resel.errors import ConfigError, EnvironmentFault
-from resel.runs import read_bundle, read_metrics
-from resel.training import Run, Stage, Trainer, WorkerStage, make_stages
+from resel.runs import Run, read_bundle, read_metrics
+from resel.training import Trainer, make_envs
 
 HERE = str(Path(__file__).parent)
 NOTHING = np.zeros(1, np.float32)
@@ -61,17 +62,17 @@ def world() -> Any:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., WorkerStage]]:
-    """A stage that is closed after the test, however that ends."""
-    started: list[WorkerStage] = []
+def start() -> Iterator[Callable[..., SubprocEnv]]:
+    """A env that is closed after the test, however that ends."""
+    started: list[SubprocEnv] = []
 
-    def begin(*arguments: Any, **options: Any) -> WorkerStage:
-        started.append(WorkerStage(*arguments, **options))
+    def begin(*arguments: Any, **options: Any) -> SubprocEnv:
+        started.append(SubprocEnv(*arguments, **options))
         return started[-1].ready()
 
     yield begin
-    for stage in started:
-        stage.close()
+    for env in started:
+        env.close()
 
 
 def _children(pid: int) -> list[int]:
@@ -105,13 +106,13 @@ def _gone(who: Callable[[], set[int]], seconds: float = 20) -> None:
         time.sleep(0.02)
 
 
-def _played(stage: Any, episodes: int) -> list[Any]:
+def _played(env: Any, episodes: int) -> list[Any]:
     seen = []
     for seed in range(episodes):
-        seen.append(stage.reset(seed).tobytes())
+        seen.append(env.reset(seed).tobytes())
         ended = False
         while not ended:
-            outcome = stage.step(np.float32([0.3]))
+            outcome = env.step(np.float32([0.3]))
             seen.append((outcome.observation.tobytes(), *outcome[1:]))
             ended = outcome.terminated or outcome.truncated
     return seen
@@ -127,7 +128,7 @@ def test_the_same_run_as_in_one_process(
     for workers in (False, True):
         settings = {"num_envs": 2, "env_workers": workers, "eval_every": 20, "warmup_steps": 20}
         config = Config.build("", tiny, settings)
-        trainer = Trainer(config, *make_stages(config.training, world, world))
+        trainer = Trainer(config, *make_envs(config.training, world, world))
         trainer.train(60)
         trainer.close()
         found.append(everything(trainer))
@@ -140,12 +141,12 @@ def test_they_step_at_the_same_time(tiny: dict[str, Any], tmp_path: Path) -> Non
     from failing_worlds import Meeting
 
     names = ("one", "other")
-    stages = [
-        WorkerStage(partial(Meeting, str(tmp_path), mine, other), 60)
+    envs = [
+        SubprocEnv(partial(Meeting, str(tmp_path), mine, other), 60)
         for mine, other in (names, names[::-1])
     ]
     config = Config.build("", tiny, {"num_envs": 2, "warmup_steps": 100})
-    trainer = Trainer(config, [stage.ready() for stage in stages])
+    trainer = Trainer(config, [env.ready() for env in envs])
     trainer.train(20)
     assert trainer.step == 20
     trainer.close()
@@ -153,22 +154,22 @@ def test_they_step_at_the_same_time(tiny: dict[str, Any], tmp_path: Path) -> Non
 
 def test_an_answer_nobody_waited_for(start: Any, world: Any) -> None:
     """As Ctrl-C leaves it: the next question gets its own answer."""
-    stage = start(world, 60)
-    reference = Stage(world())
-    stage.reset(1)
-    stage.send(NOTHING)
-    stage.send(NOTHING)
-    assert _played(stage, 2) == _played(reference, 2)
-    stage.close()
-    stage.close()
+    env = start(world, 60)
+    reference = CheckedEnv(world())
+    env.reset(1)
+    env.send(NOTHING)
+    env.send(NOTHING)
+    assert _played(env, 2) == _played(reference, 2)
+    env.close()
+    env.close()
 
 
 def test_what_is_odd_is_told_here(start: Any) -> None:
-    stage = start(_outside, 60, longest=3)
+    env = start(_outside, 60, longest=3)
     with pytest.warns(UserWarning, match="outside the"):
-        stage.reset(1)
+        env.reset(1)
     with pytest.warns(UserWarning, match="cut .* after 3 steps"):
-        assert [stage.step(NOTHING).truncated for _ in range(3)] == [False, False, True]
+        assert [env.step(NOTHING).truncated for _ in range(3)] == [False, False, True]
 
 
 def _outside() -> Any:
@@ -188,34 +189,34 @@ def _outside() -> Any:
 def test_faults(start: Any, world: Any, fault: str, tmp_path: Path) -> None:
     seconds, message = FAULTS[fault]
     how = partial(world, fault, at=2, once=str(tmp_path / "once"))
-    stage = start(how, seconds)
-    stage.reset(1)
-    stage.step(NOTHING)
+    env = start(how, seconds)
+    env.reset(1)
+    env.step(NOTHING)
     with pytest.raises(EnvironmentFault, match=message) as caught:
-        stage.step(NOTHING)
+        env.step(NOTHING)
     if fault in ("step", "leave"):
         (note,) = caught.value.__notes__
         assert "Traceback" in note and "failing_worlds.py" in note
     else:  # what hung or died is gone at once
         assert _children(os.getpid()) == []
     if fault != "killed":  # a reset alone starts a process where there is none
-        stage.rebuild()
-    assert _played(stage, 2) == _played(Stage(world()), 2)
+        env.rebuild()
+    assert _played(env, 2) == _played(CheckedEnv(world()), 2)
 
 
 @pytest.mark.parametrize("forgotten", [False, True])
 def test_a_program_that_the_environment_started_goes_with_it(
     start: Any, world: Any, tmp_path: Path, forgotten: bool
 ) -> None:
-    stage = start(partial(world, "program", once=str(tmp_path / "once")), 60)
+    env = start(partial(world, "program", once=str(tmp_path / "once")), 60)
     program = int((tmp_path / "once.pid").read_text())
     assert _alive(program)
     if forgotten:
-        os.kill(stage._process.pid, signal.SIGTERM)  # as Python does for us when it ends
-        stage._process.join()
-        stage._end_group()
+        os.kill(env._process.pid, signal.SIGTERM)  # as Python does for us when it ends
+        env._process.join()
+        env._end_group()
     else:
-        stage.close()
+        env.close()
     _gone(lambda: {program} if _alive(program) else set())
 
 
@@ -225,7 +226,7 @@ def test_the_run_goes_on(tiny: dict[str, Any], world: Any, tmp_path: Path) -> No
     settings = {"num_envs": 2, "env_workers": True, "env_restarts": 1, "warmup_steps": 20}
     config = Config.build("", tiny, settings, {"env_timeout": 2.0})
     how = partial(world, "hang", once=str(tmp_path / "once"))
-    trainer = Trainer(config, *make_stages(config.training, how, world))
+    trainer = Trainer(config, *make_envs(config.training, how, world))
     with pytest.warns(UserWarning, match="took longer than 2 s .*restart 1 of 1"):
         trainer.train(60)
     trainer.close()
@@ -374,13 +375,13 @@ def test_a_hanging_environment_ends_with_its_parent(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import sys\nfrom functools import partial\nimport numpy as np\n"
-        "from failing_worlds import World\nfrom resel.training import WorkerStage\n"
+        "from failing_worlds import World\nfrom resel.envs import SubprocEnv\n"
         "if __name__ == '__main__':\n"
-        "    stage = WorkerStage(partial(World, 'program', 1, sys.argv[1]), 100).ready()\n"
-        "    stage.reset(1)\n"
-        "    stage.send(np.zeros(1, np.float32))\n"
+        "    env = SubprocEnv(partial(World, 'program', 1, sys.argv[1]), 100).ready()\n"
+        "    env.reset(1)\n"
+        "    env.send(np.zeros(1, np.float32))\n"
         "    print('ready', flush=True)\n"
-        "    stage.receive()\n"
+        "    env.receive()\n"
     )
     process = subprocess.Popen(
         [sys.executable, script, tmp_path / "once"], stdout=subprocess.PIPE, env=_environment()

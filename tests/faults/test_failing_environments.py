@@ -16,8 +16,9 @@ from gymnasium import spaces
 from gymnasium.wrappers import TimeLimit
 
 from resel import RESeL
-from resel.algorithm import Learner
 from resel.config import Config
+from resel.data import ReplayBuffer, Trajectory, pack
+from resel.envs import DEFAULT_EPISODE_CAP, CheckedEnv
 from resel.errors import (
     BadInputError,
     ConfigError,
@@ -25,11 +26,10 @@ from resel.errors import (
     StorageError,
     UnsupportedSpaceError,
 )
+from resel.methods import Learner
 from resel.networks import Dimensions
-from resel.replay import ReplayBuffer, Trajectory, pack
-from resel.runs import MetricsLog, read_metrics
-from resel.tasks import DEFAULT_EPISODE_CAP
-from resel.training import Run, Stage, Trainer, choose_device, make_stages
+from resel.runs import MetricsLog, Run, read_metrics
+from resel.training import Trainer, choose_device, make_envs
 
 Everything = Callable[[Trainer], dict[str, Any]]
 
@@ -54,7 +54,7 @@ def make(tiny: dict[str, Any]) -> Callable[..., Trainer]:
 
     def build(how: Any, evaluation: Any = None, **settings: Any) -> Trainer:
         config = Config.build("", tiny, {"warmup_steps": 10}, settings)
-        return Trainer(config, *make_stages(config.training, how, evaluation or how))
+        return Trainer(config, *make_envs(config.training, how, evaluation or how))
 
     return build
 
@@ -214,7 +214,7 @@ def test_a_failed_evaluation_is_made_up_for(
     whole.close()
     # An evaluation of two episodes is ten steps, so this is in the third, at step 30.
     calls = iter([World, partial(World, "step", at=25)])
-    monkeypatch.setattr("resel.training.stages.make_env", lambda *_, **__: next(calls)())
+    monkeypatch.setattr("resel.training.env_factory.make_env", lambda *_, **__: next(calls)())
     run = Run(config, tmp_path / "run")
     with pytest.raises(EnvironmentFault, match=r"The evaluation environment \(World\) raised"):
         run.train()
@@ -243,7 +243,7 @@ def stopped(tiny: dict[str, Any], tmp_path: Path, monkeypatch: Any) -> tuple[Con
     run.train()
     run.close()
     calls = iter([partial(World, "step", at=2), World, World])
-    monkeypatch.setattr("resel.training.stages.make_env", lambda *_, **__: next(calls)())
+    monkeypatch.setattr("resel.training.env_factory.make_env", lambda *_, **__: next(calls)())
     return config.replace(steps=40), tmp_path / "run"
 
 
@@ -279,8 +279,8 @@ def test_a_fault_that_the_disk_has_no_room_for(
         raise StorageError("No space left.")
 
     calls = iter([partial(World, "step"), World])
-    monkeypatch.setattr("resel.training.stages.make_env", lambda *_, **__: next(calls)())
-    monkeypatch.setattr("resel.training.run.write_bundle", full)
+    monkeypatch.setattr("resel.training.env_factory.make_env", lambda *_, **__: next(calls)())
+    monkeypatch.setattr("resel.runs.run.write_bundle", full)
     run = Run(Config.build("World-v0", tiny, {"disk_tries": 1}), tmp_path / "run")
     with pytest.raises(StorageError):
         run.train()
@@ -339,10 +339,10 @@ class Endless(gymnasium.Env[Any, Any]):
         return np.full(1, self.time, np.float32), 1.0, False, False, {}
 
 
-def _length(stage: Stage) -> int:
-    stage.reset(1)
+def _length(env: CheckedEnv) -> int:
+    env.reset(1)
     for time in range(1, 10**6):
-        outcome = stage.step(np.zeros(1, np.float32))
+        outcome = env.step(np.zeros(1, np.float32))
         if outcome.truncated or outcome.terminated:
             assert not outcome.terminated
             return time
@@ -350,23 +350,23 @@ def _length(stage: Stage) -> int:
 
 
 def test_the_default_limit() -> None:
-    stage = Stage(Endless())
+    env = CheckedEnv(Endless())
     with pytest.warns(UserWarning, match="cut .* after 10000 steps"):
-        assert _length(stage) == DEFAULT_EPISODE_CAP == 10_000
-    assert _length(stage) == DEFAULT_EPISODE_CAP  # and is told of only once
+        assert _length(env) == DEFAULT_EPISODE_CAP == 10_000
+    assert _length(env) == DEFAULT_EPISODE_CAP  # and is told of only once
 
 
 def test_limits_that_somebody_chose_are_not_remarked_on() -> None:
-    assert _length(Stage(Endless(), limit=30)) == 30
-    assert _length(Stage(Endless(), limit=12_000)) == 12_000
-    assert _length(Stage(TimeLimit(Endless(), 11_000))) == 11_000
-    assert _length(Stage(TimeLimit(Endless(), 40), limit=30, longest=30)) == 30
+    assert _length(CheckedEnv(Endless(), limit=30)) == 30
+    assert _length(CheckedEnv(Endless(), limit=12_000)) == 12_000
+    assert _length(CheckedEnv(TimeLimit(Endless(), 11_000))) == 11_000
+    assert _length(CheckedEnv(TimeLimit(Endless(), 40), limit=30, longest=30)) == 30
 
 
 def test_no_episode_outgrows_the_buffer() -> None:
     for env in (Endless(), TimeLimit(Endless(), 100)):
         with pytest.warns(UserWarning, match="cut .* after 25 steps.*max_episode_steps"):
-            assert _length(Stage(env, longest=25)) == 25
+            assert _length(CheckedEnv(env, longest=25)) == 25
     with pytest.raises(ConfigError, match=r"max_episode_steps=30 does not fit.*buffer_steps=25"):
         Config.build("", {"max_episode_steps": 30, "buffer_steps": 25})
 
@@ -383,12 +383,12 @@ def test_an_endless_world_is_trained_on(tiny: dict[str, Any]) -> None:
 def test_a_registered_endless_world_is_remarked_on(tiny: dict[str, Any]) -> None:
     gymnasium.register("Endless-v9", Endless)
     config = Config.build("Endless-v9", tiny, {"buffer_steps": 10**6})
-    from resel.training import task_stages
+    from resel.training import task_envs
 
-    (stage,), _ = task_stages(config)
-    assert isinstance(stage, Stage)
+    (env,), _ = task_envs(config)
+    assert isinstance(env, CheckedEnv)
     with pytest.warns(UserWarning, match="cut .* after 10000 steps"):
-        assert _length(stage) == 10_000
+        assert _length(env) == 10_000
 
 
 def test_episodes_of_one_step(make: Any, world: Any) -> None:
@@ -398,8 +398,8 @@ def test_episodes_of_one_step(make: Any, world: Any) -> None:
         assert len(trainer.buffer) == trainer.buffer.steps == 40
         assert trainer.learner.updates > 20 and len(trainer.evaluations) == 3
         batch = trainer.sample()
-        assert int(batch.valid.sum()) == batch.steps and batch.steps >= 30
-        assert bool((batch.terminated[batch.valid] == 1).all())
+        assert int(batch.mask.sum()) == batch.steps and batch.steps >= 30
+        assert bool((batch.terminated[batch.mask] == 1).all())
 
 
 @pytest.mark.parametrize("encoder", ["gru", "mamba"])
@@ -414,9 +414,9 @@ def test_a_hundred_thousand_steps(tiny: dict[str, Any], encoder: str) -> None:
     learner = Learner(config, Dimensions(1, 1, False), choose_device("cpu"))
     rows = learner.policy.trunk.context_encoder.rnn.suitable_rows([length + 1])
     batch = pack(buffer, buffer.sample(1000, rng), rows)
-    assert batch.start.shape == (1, length + 1) and batch.padding == 0
-    assert batch.start[0].nonzero().tolist() == [[0]]
-    assert bool(batch.valid[0, :-1].all()) and not batch.valid[0, -1]
+    assert batch.is_first.shape == (1, length + 1) and batch.padding == 0
+    assert batch.is_first[0].nonzero().tolist() == [[0]]
+    assert bool(batch.mask[0, :-1].all()) and not batch.mask[0, -1]
     assert batch.terminated[0].nonzero().tolist() == [[length - 1]]
     assert np.array_equal(batch.observation[0].numpy(), arrays[0])
     for _ in range(2):  # of which one updates the policy as well
@@ -427,15 +427,15 @@ def test_a_hundred_thousand_steps(tiny: dict[str, Any], encoder: str) -> None:
 # What an environment may return
 
 
-def _returning(observation: Any = None, reward: Any = 0.0, info: Any = None) -> Stage:
+def _returning(observation: Any = None, reward: Any = 0.0, info: Any = None) -> CheckedEnv:
     class Odd(Endless):
         def step(self, action: Any) -> Any:
             seen, _, *flags, _ = super().step(action)
             return (seen if observation is None else observation), reward, *flags, info or {}
 
-    stage = Stage(Odd())
-    stage.reset(1)
-    return stage
+    env = CheckedEnv(Odd())
+    env.reset(1)
+    return env
 
 
 @pytest.mark.parametrize(
@@ -459,22 +459,22 @@ def test_an_info_that_is_none() -> None:
 
 
 def test_observations_outside_their_space_are_told_of_once() -> None:
-    stage = _returning(observation=np.full(1, -0.5))
+    env = _returning(observation=np.full(1, -0.5))
     with pytest.warns(UserWarning, match=r"at step 1 .*-0\.5 as number 0, outside the \[0, inf\]"):
-        outcome = stage.step(np.zeros(1, np.float32))
+        outcome = env.step(np.zeros(1, np.float32))
     assert outcome.observation.tolist() == [-0.5]
-    stage.step(np.zeros(1, np.float32))
+    env.step(np.zeros(1, np.float32))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("discrete", [True, False])
 def test_actions_that_are_not_finite(toy: Any, value: float, discrete: bool) -> None:
-    stage = Stage(toy(discrete=discrete))
-    stage.reset(1)
-    action = np.full(stage.action.stored_size, value, np.float32)
+    env = CheckedEnv(toy(discrete=discrete))
+    env.reset(1)
+    action = np.full(env.action.stored_size, value, np.float32)
     with pytest.raises(BadInputError, match="The action for step 1 of an episode"):
-        stage.step(action)
-    assert stage.env.unwrapped.taken == []
+        env.step(action)
+    assert env.env.unwrapped.taken == []
 
 
 @pytest.mark.parametrize("bad", ["observation", "reward"])

@@ -19,9 +19,8 @@ import torch
 from command import start
 
 from resel.config import Config
-from resel.replay import ReplayBuffer
-from resel.runs import RunDirectory, read_bundle, read_metrics
-from resel.training import ReplayLog
+from resel.data import ReplayBuffer
+from resel.runs import ReplayLog, RunDirectory, read_bundle, read_metrics
 
 KILLS = 30
 MANIFEST = "step-" + "[0-9]" * 9 + "/manifest.json"

@@ -23,8 +23,7 @@ from resel import RESeL
 from resel.cli import main
 from resel.config import Config
 from resel.errors import DamagedFileError, ReselError
-from resel.runs import Bundle, read_bundle, write_bundle
-from resel.training import ReplayLog, Run
+from resel.runs import Bundle, ReplayLog, Run, read_bundle, restore_trainer, write_bundle
 
 NEWEST = "checkpoints/step-000000080"
 
@@ -54,7 +53,7 @@ def restore(saved: tuple[Run, Path], bundle: Bundle, path: Path | None = None) -
     """What a resume does with a bundle, in a trainer that is there already."""
     run, home = saved
     run._check_origin(bundle, force=False)
-    run.trainer.restore(bundle, ReplayLog((path or home) / "replay"))
+    restore_trainer(run.trainer, bundle, ReplayLog((path or home) / "replay"))
 
 
 def load(saved: tuple[Run, Path], path: Path) -> None:

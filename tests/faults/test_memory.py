@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from resel.cli import main
-from resel.replay import ReplayBuffer, Trajectory
-from resel.training import ReplayLog, starting
+from resel.data import ReplayBuffer, Trajectory
+from resel.runs import ReplayLog, preflight
 
 
 def test_a_buffer_that_does_not_fit_is_refused(
     tiny_flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(starting, "available_memory", lambda: 2**20)
+    monkeypatch.setattr(preflight, "available_memory", lambda: 2**20)
     flags = [*tiny_flags, "--buffer-steps", "1e6", "--steps", "1e6", "--run-dir", "run"]
     assert main(["train", "TMaze-v0", *flags]) == 2
     told = capsys.readouterr().err
@@ -31,7 +31,7 @@ def test_what_a_short_run_cannot_fill_does_not_count(
     tiny_flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(starting, "available_memory", lambda: 2**20)
+    monkeypatch.setattr(preflight, "available_memory", lambda: 2**20)
     flags = [*tiny_flags, "--buffer-steps", "1e6", "--steps", "5", "--run-dir", "run"]
     assert main(["train", "TMaze-v0", *flags]) == 0
     told = re.search(r"Replay buffer: up to (\S+) KiB of memory\.", capsys.readouterr().out)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from resel.config import Config
-from resel.training import Run
+from resel.runs import Run
 
 MODES = ("lost", "hollow", "kept", "mixed")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from resel.runs import Bundle, read_bundle, write_bundle
-from resel.training import ReplayLog, Trainer
+from resel.runs import Bundle, ReplayLog, read_bundle, write_bundle
+from resel.training import Trainer
 
 
 def save_checkpoint(trainer: Trainer, path: Path) -> Bundle:

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor
 
 from resel import RESeL
-from resel.algorithm import Learner
 from resel.config import Config
+from resel.data import Batch, ReplayBuffer, Trajectory, pack
+from resel.methods import Learner
 from resel.networks import Dimensions
-from resel.replay import PackedBatch, ReplayBuffer, Trajectory, pack
 from resel.runs import numeric_machine
 
 RECORDED = Path(__file__).with_name("digests.json")
@@ -88,7 +88,7 @@ def run_cases() -> dict[str, Case]:
     return cases
 
 
-def batch(discrete: bool, lengths: list[int], rows: int, seed: int) -> PackedBatch:
+def batch(discrete: bool, lengths: list[int], rows: int, seed: int) -> Batch:
     """Episodes of noise."""
     rng = np.random.default_rng(seed)
     buffer = ReplayBuffer(200, 3, 1 if discrete else 2)

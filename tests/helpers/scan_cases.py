@@ -10,12 +10,15 @@ from unittest import mock
 import torch
 from torch import Tensor
 
-from resel.networks.scan import _chunked, _cpu_call, _op, selective_scan
+from resel.networks.ops import _scan_operator as scan_operator
+from resel.networks.ops.cpu import scan_call
+from resel.networks.ops.reference import scan as reference_scan
+from resel.networks.ops.scan import selective_scan
 
 Case = dict[str, Any]
 TENSORS = ("u", "delta", "A", "B", "C", "D", "z", "initial_state")
 BY_TIME = ("u", "delta", "B", "C", "z")
-ON_EVERY_MACHINE = {"cpu": _cpu_call, "chunked": _chunked}
+ON_EVERY_MACHINE = {"cpu": scan_call, "chunked": reference_scan}
 TOLERANCE = {
     torch.float32: {"rtol": 2e-4, "atol": 2e-5},
     torch.float64: {"rtol": 1e-10, "atol": 1e-11},
@@ -47,7 +50,7 @@ def make_case(
         "C": normal(rows, length, states),
         "D": normal(channels),
         "z": normal(rows, length, channels),
-        "start": torch.rand(rows, length, generator=rng) < starts,
+        "is_first": torch.rand(rows, length, generator=rng) < starts,
         "initial_state": normal(rows, channels, states),
     }
     return {name: None if name in skip else value for name, value in case.items()}
@@ -61,7 +64,7 @@ def scan_loop(
     C: Tensor,  # (R, L, S)
     D: Tensor | None,  # (D,)
     z: Tensor | None,  # (R, L, D)
-    start: Tensor | None,  # (R, L)
+    is_first: Tensor | None,  # (R, L)
     initial_state: Tensor | None,  # (R, D, S)
 ) -> tuple[Tensor, Tensor]:
     """y (R, L, D) and the state after the last step (R, D, S), step by step, for autograd."""
@@ -69,8 +72,8 @@ def scan_loop(
     h = u.new_zeros(rows, channels, A.shape[1]) if initial_state is None else initial_state
     outputs = []
     for t in range(length):
-        if start is not None:
-            h = torch.where(start[:, t, None, None], torch.zeros_like(h), h)
+        if is_first is not None:
+            h = torch.where(is_first[:, t, None, None], torch.zeros_like(h), h)
         decay = torch.exp(delta[:, t, :, None] * A)  # (R, D, S)
         drive = (delta[:, t] * u[:, t])[:, :, None] * B[:, t, None, :]  # (R, D, S)
         h = decay * h + drive
@@ -91,15 +94,15 @@ def closed_form(
     C: Tensor,
     D: Tensor | None,
     z: Tensor | None,
-    start: Tensor | None,
+    is_first: Tensor | None,
     initial_state: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """No recurrence: h_t = sum over s <= t of exp(A sum of delta after s) delta_s B_s u_s."""
     rows, length, channels = u.shape
     initial = u.new_zeros(rows, channels, A.shape[1]) if initial_state is None else initial_state
-    if start is None:
-        start = torch.zeros(rows, length, dtype=torch.bool)
-    trajectory = start.cumsum(1)  # 0 until the first start: the initial state still counts
+    if is_first is None:
+        is_first = torch.zeros(rows, length, dtype=torch.bool)
+    trajectory = is_first.cumsum(1)  # 0 until the first start: the initial state still counts
     elapsed = delta.cumsum(1)  # (R, L, D)
     seen = (trajectory[:, :, None] == trajectory[:, None, :]).tril()[..., None]  # (R, t, s, 1)
     gap = torch.where(seen, elapsed[:, :, None] - elapsed[:, None, :], 0.0)  # (R, t, s, D)
@@ -189,5 +192,5 @@ def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor], dtype: to
 @contextmanager
 def using(kernels: Any) -> Iterator[None]:
     """Let `selective_scan` run the kernels of a module on every device."""
-    with mock.patch.object(_op, "_kernels", return_value=kernels):
+    with mock.patch.object(scan_operator, "_kernels", return_value=kernels):
         yield

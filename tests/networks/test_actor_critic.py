@@ -57,12 +57,12 @@ def random_inputs(dims: Dimensions, rows: int, length: int, seed: int = 0) -> Co
 
 
 def flags(lengths: list[int]) -> Tensor:
-    start = torch.zeros(1, sum(lengths), dtype=torch.bool)
+    is_first = torch.zeros(1, sum(lengths), dtype=torch.bool)
     at = 0
     for length in lengths:
-        start[0, at] = True
+        is_first[0, at] = True
         at += length
-    return start
+    return is_first
 
 
 def cut(inputs: ContextInputs, begin: int, end: int) -> ContextInputs:
@@ -107,7 +107,7 @@ def assert_packed_equals_separate(
 def test_policy_packed_equals_separate(encoder: str, dims: Dimensions) -> None:
     policy = build(Policy, dims, small(encoder=encoder, reward_input=True))
     assert_packed_equals_separate(
-        lambda inputs, start, _: stacked(policy(inputs, start)), policy, dims
+        lambda inputs, is_first, _: stacked(policy(inputs, is_first)), policy, dims
     )
 
 
@@ -116,8 +116,8 @@ def test_policy_packed_equals_separate(encoder: str, dims: Dimensions) -> None:
 def test_critic_packed_equals_separate(encoder: str, dims: Dimensions) -> None:
     critic = build(Critic, dims, small(encoder=encoder, reward_input=True))
 
-    def run(inputs: ContextInputs, start: Tensor, actions: Tensor) -> Tensor:
-        q = critic.values(critic.embed(inputs, start), None if dims.discrete else actions)
+    def run(inputs: ContextInputs, is_first: Tensor, actions: Tensor) -> Tensor:
+        q = critic.values(critic.embed(inputs, is_first), None if dims.discrete else actions)
         return q if dims.discrete else q[..., None]
 
     assert_packed_equals_separate(run, critic, dims)
@@ -136,15 +136,15 @@ def test_steps_equal_forward(encoder: str, dims: Dimensions) -> None:
 
 
 def test_the_kind_of_distribution_follows_the_actions() -> None:
-    start = torch.zeros(2, 5, dtype=torch.bool)
-    box = build(Policy, BOX, small())(random_inputs(BOX, 2, 5), start)
+    is_first = torch.zeros(2, 5, dtype=torch.bool)
+    box = build(Policy, BOX, small())(random_inputs(BOX, 2, 5), is_first)
     assert isinstance(box, SquashedGaussian)
     assert box.mean.shape == box.log_std.shape == (2, 5, 2)
-    discrete = build(Policy, DISCRETE, small())(random_inputs(DISCRETE, 2, 5), start)
+    discrete = build(Policy, DISCRETE, small())(random_inputs(DISCRETE, 2, 5), is_first)
     assert isinstance(discrete, Categorical) and discrete.log_probs.shape == (2, 5, 4)
 
 
-def plain_context(network: Any, inputs: ContextInputs, start: Tensor) -> Tensor:
+def plain_context(network: Any, inputs: ContextInputs, is_first: Tensor) -> Tensor:
     trunk = network.trunk
     kinds = [(trunk.observation, inputs.observation)]
     kinds += [(trunk.last_observation, inputs.last_observation)]
@@ -155,7 +155,7 @@ def plain_context(network: Any, inputs: ContextInputs, start: Tensor) -> Tensor:
     encoder = trunk.context_encoder
     for layer in (m for m in encoder.before.modules() if isinstance(m, nn.Linear)):
         x = F.elu(F.linear(x, layer.weight, layer.bias))
-    x = F.elu(encoder.rnn(x, start))
+    x = F.elu(encoder.rnn(x, is_first))
     return F.linear(x, encoder.after.weight, encoder.after.bias)
 
 
@@ -163,16 +163,16 @@ def plain_context(network: Any, inputs: ContextInputs, start: Tensor) -> Tensor:
 @pytest.mark.parametrize("input_layers", [1, 3])
 def test_policy_is_what_the_paper_draws(reward_input: bool, input_layers: int) -> None:
     policy = build(Policy, BOX, small(reward_input=reward_input, input_layers=input_layers))
-    inputs, start = random_inputs(BOX, 2, 6), torch.zeros(2, 6, dtype=torch.bool)
+    inputs, is_first = random_inputs(BOX, 2, 6), torch.zeros(2, 6, dtype=torch.bool)
     x = torch.cat(
-        [policy.observation(inputs.observation), plain_context(policy, inputs, start)], -1
+        [policy.observation(inputs.observation), plain_context(policy, inputs, is_first)], -1
     )
     *hidden, last = [m for m in policy.head.modules() if isinstance(m, nn.Linear)]
     assert len(hidden) == 2
     for layer in hidden:
         x = F.elu(F.linear(x, layer.weight, layer.bias))
     log_std, mean = F.linear(x, last.weight, last.bias).chunk(2, -1)
-    found = policy(inputs, start)
+    found = policy(inputs, is_first)
     torch.testing.assert_close(found.mean, mean)
     torch.testing.assert_close(found.log_std, log_std.clamp(-20, 2))
 
@@ -180,9 +180,9 @@ def test_policy_is_what_the_paper_draws(reward_input: bool, input_layers: int) -
 @pytest.mark.parametrize("dims", [BOX, DISCRETE], ids=["box", "discrete"])
 def test_critic_is_what_the_paper_draws(dims: Dimensions) -> None:
     critic = build(Critic, dims, small(reward_input=True))
-    inputs, start = random_inputs(dims, 2, 6), torch.zeros(2, 6, dtype=torch.bool)
+    inputs, is_first = random_inputs(dims, 2, 6), torch.zeros(2, 6, dtype=torch.bool)
     action = random_inputs(dims, 2, 6, seed=1).last_action
-    parts = [critic.observation(inputs.observation), plain_context(critic, inputs, start)]
+    parts = [critic.observation(inputs.observation), plain_context(critic, inputs, is_first)]
     if not dims.discrete:
         parts.insert(1, critic.action(action))
     values = []
@@ -193,7 +193,7 @@ def test_critic_is_what_the_paper_draws(dims: Dimensions) -> None:
             x = F.elu(x @ weight[head].t() + bias[head])
         values.append(x @ layers[-1][0][head].t() + layers[-1][1][head])
     expected = torch.stack(values)
-    embedded = critic.embed(inputs, start)
+    embedded = critic.embed(inputs, is_first)
     q = critic.values(embedded, None if dims.discrete else action)
     assert q.shape == ((3, 2, 6, 4) if dims.discrete else (3, 2, 6))
     torch.testing.assert_close(q, expected if dims.discrete else expected[..., 0])
@@ -205,14 +205,14 @@ def test_critic_is_what_the_paper_draws(dims: Dimensions) -> None:
 def test_the_observation_enters_by_two_separate_layers(kind: type[Any]) -> None:
     """Either way alone still carries it, and no weight serves both."""
     network = build(kind, BOX, small())
-    inputs, start = random_inputs(BOX, 1, 4), torch.zeros(1, 4, dtype=torch.bool)
+    inputs, is_first = random_inputs(BOX, 1, 4), torch.zeros(1, 4, dtype=torch.bool)
     action = inputs.last_action
 
     def out(observation: Tensor) -> Tensor:
         changed = inputs._replace(observation=observation)
         if kind is Policy:
-            return stacked(network(changed, start))
-        return network.values(network.embed(changed, start), action)
+            return stacked(network(changed, is_first))
+        return network.values(network.embed(changed, is_first), action)
 
     assert network.observation.weight.data_ptr() != network.trunk.observation.weight.data_ptr()
     ways = (network.observation, network.trunk.observation)
@@ -229,8 +229,8 @@ def test_the_observation_enters_by_two_separate_layers(kind: type[Any]) -> None:
 
 def test_the_action_enters_only_the_heads() -> None:
     critic = build(Critic, BOX, small())
-    inputs, start = random_inputs(BOX, 1, 6), torch.zeros(1, 6, dtype=torch.bool)
-    embedded = critic.embed(inputs, start)
+    inputs, is_first = random_inputs(BOX, 1, 6), torch.zeros(1, 6, dtype=torch.bool)
+    embedded = critic.embed(inputs, is_first)
     action = torch.randn(1, 6, 2, dtype=torch.float64, requires_grad=True)
     q = critic.values(embedded, action)  # (E, 1, 6)
     for t in range(6):
@@ -244,11 +244,11 @@ def test_the_action_enters_only_the_heads() -> None:
 
 def test_frozen_values_pass_the_gradient_of_the_action_and_no_other() -> None:
     critic = build(Critic, BOX, small())
-    inputs, start = random_inputs(BOX, 1, 6), torch.zeros(1, 6, dtype=torch.bool)
+    inputs, is_first = random_inputs(BOX, 1, 6), torch.zeros(1, 6, dtype=torch.bool)
     with torch.no_grad():
-        embedded = critic.embed(inputs, start)
+        embedded = critic.embed(inputs, is_first)
     action = torch.randn(1, 6, 2, dtype=torch.float64, requires_grad=True)
-    free = critic.values(critic.embed(inputs, start), action)
+    free = critic.values(critic.embed(inputs, is_first), action)
     (expected,) = torch.autograd.grad(free.sum(), action)
     frozen = critic.values(embedded, action, frozen=True)
     torch.testing.assert_close(frozen, free)
@@ -261,9 +261,9 @@ def test_frozen_values_pass_the_gradient_of_the_action_and_no_other() -> None:
 @pytest.mark.parametrize("wanted", [False, True])
 def test_the_reward_is_read_only_when_asked_for(kind: type[Any], wanted: bool) -> None:
     network = build(kind, BOX, small(reward_input=wanted))
-    inputs, start = random_inputs(BOX, 1, 5), torch.zeros(1, 5, dtype=torch.bool)
+    inputs, is_first = random_inputs(BOX, 1, 5), torch.zeros(1, 5, dtype=torch.bool)
     inputs.last_reward.requires_grad_()
-    context = network.trunk(inputs, start)
+    context = network.trunk(inputs, is_first)
     (grad,) = torch.autograd.grad(context.sum(), inputs.last_reward, allow_unused=True)
     assert (grad is not None and bool(grad.abs().min() > 0)) == wanted
     assert (network.trunk.last_reward is not None) == wanted

@@ -44,9 +44,9 @@ def make_encoder(kind: str, dtype: torch.dtype = torch.float64, seed: int = 0) -
 
 def alone(encoder: Encoder, x: Tensor) -> Tensor:
     """One trajectory (length, width) by itself."""
-    start = torch.zeros(1, len(x), dtype=torch.bool)
-    start[0, 0] = True
-    return encoder(x[None], start)[0]
+    is_first = torch.zeros(1, len(x), dtype=torch.bool)
+    is_first[0, 0] = True
+    return encoder(x[None], is_first)[0]
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Tape:
     """Trajectories laid out on rows, with padding at the ends."""
 
     x: Tensor
-    start: Tensor
+    is_first: Tensor
     spots: list[tuple[int, slice]]
     """Row and places of each trajectory."""
 
@@ -64,19 +64,19 @@ def lay_out(trajectories: list[Tensor], rows: int, mark_first: bool = True) -> T
     where = [row for row in where if row]
     length = max(sum(len(trajectories[i]) for i in row) for row in where)
     x = torch.randn(len(where), length, WIDTH, dtype=trajectories[0].dtype)  # padding is noise
-    start = torch.ones(len(where), length, dtype=torch.bool)
+    is_first = torch.ones(len(where), length, dtype=torch.bool)
     spots: list[tuple[int, slice]] = [(0, slice(0))] * len(trajectories)
     for r, row in enumerate(where):
         at = 0
         for i in row:
             end = at + len(trajectories[i])
             x[r, at:end] = trajectories[i]
-            start[r, at + 1 : end] = False
+            is_first[r, at + 1 : end] = False
             spots[i] = (r, slice(at, end))
             at = end
     if not mark_first:
-        start[:, 0] = False
-    return Tape(x, start, spots)
+        is_first[:, 0] = False
+    return Tape(x, is_first, spots)
 
 
 def random_trajectories(lengths: list[int], seed: int, dtype: torch.dtype) -> list[Tensor]:
@@ -106,18 +106,18 @@ def test_packed_equals_separate(
     loss = sum((w * y).sum() for w, y in zip(weightings, separate, strict=True))
     expected = torch.autograd.grad(loss, [*leaves, *parameters.values()])
 
-    tape = lay_out(trajectories, rows, mark_first)
-    x = tape.x.requires_grad_()
-    y = encoder(x, tape.start)
-    packed = [y[row, places] for row, places in tape.spots]
-    loss = sum((w * y).sum() for w, y in zip(weightings, packed, strict=True))
+    packed = lay_out(trajectories, rows, mark_first)
+    x = packed.x.requires_grad_()
+    y = encoder(x, packed.is_first)
+    together = [y[row, places] for row, places in packed.spots]
+    loss = sum((w * y).sum() for w, y in zip(weightings, together, strict=True))
     grad_x, *found = torch.autograd.grad(loss, [x, *parameters.values()])
 
     close = 1e-10 if dtype == torch.float64 else 2e-4
-    for ours, theirs in zip(packed, separate, strict=True):
+    for ours, theirs in zip(together, separate, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=close, atol=close)
     untouched = torch.ones(grad_x.shape[:2], dtype=torch.bool)
-    for (row, places), wanted in zip(tape.spots, expected, strict=False):
+    for (row, places), wanted in zip(packed.spots, expected, strict=False):
         torch.testing.assert_close(grad_x[row, places], wanted, rtol=close, atol=close)
         untouched[row, places] = False
     assert torch.all(grad_x[untouched] == 0)  # padding
@@ -135,7 +135,7 @@ def test_steps_equal_forward(kind: str, length: int) -> None:
     for dtype, close in ((torch.float64, 1e-11), (torch.float32, 2e-5)):
         encoder = make_encoder(kind).to(dtype)
         x = torch.stack(random_trajectories([length] * 3, 0, dtype))  # (rows, length, width)
-        start = torch.zeros(3, length, dtype=torch.bool)
+        is_first = torch.zeros(3, length, dtype=torch.bool)
         for learns in (True, False):
             with torch.set_grad_enabled(learns):
                 state = encoder.initial_state(3)
@@ -144,7 +144,7 @@ def test_steps_equal_forward(kind: str, length: int) -> None:
                     y, state = encoder.step(x[:, t], state)
                     outputs.append(y)
                 torch.testing.assert_close(
-                    torch.stack(outputs, 1), encoder(x, start), rtol=close, atol=close
+                    torch.stack(outputs, 1), encoder(x, is_first), rtol=close, atol=close
                 )
 
 
@@ -182,20 +182,20 @@ def test_zeroing_a_row_of_the_state_restarts_only_that_row(kind: str) -> None:
 def test_trajectories_do_not_touch_each_other(kind: str, dtype: torch.dtype) -> None:
     """Exactly: not one bit of the others changes, and not one gradient flows."""
     encoder = make_encoder(kind, dtype)
-    tape = lay_out(random_trajectories([5, 1, 20, 3, 17, 2], 0, dtype), 2)
+    packed = lay_out(random_trajectories([5, 1, 20, 3, 17, 2], 0, dtype), 2)
     with torch.no_grad():
-        before = encoder(tape.x, tape.start)
-    for row, places in tape.spots:
-        others = torch.ones(tape.start.shape, dtype=torch.bool)
+        before = encoder(packed.x, packed.is_first)
+    for row, places in packed.spots:
+        others = torch.ones(packed.is_first.shape, dtype=torch.bool)
         others[row, places] = False
-        changed = tape.x.clone()
+        changed = packed.x.clone()
         changed[row, places] = 3 * torch.randn_like(changed[row, places])
         with torch.no_grad():
-            after = encoder(changed, tape.start)
+            after = encoder(changed, packed.is_first)
         assert torch.equal(after[others], before[others])
         assert not torch.equal(after[row, places], before[row, places])
-        x = tape.x.clone().requires_grad_()
-        (grad,) = torch.autograd.grad(encoder(x, tape.start)[others].square().sum(), x)
+        x = packed.x.clone().requires_grad_()
+        (grad,) = torch.autograd.grad(encoder(x, packed.is_first)[others].square().sum(), x)
         assert torch.all(grad[row, places] == 0)
         assert torch.any(grad[others] != 0)
 

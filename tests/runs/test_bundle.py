@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resel.errors import BadInputError, DamagedFileError, RunDirectoryError, StorageError
-from resel.runs import check_tensors, find_bundle, read_bundle, write_bundle
+from resel.runs import find_bundle, read_bundle, write_bundle
 from resel.runs._manifest import VERSION
+from resel.training import check_tensors
 
 DTYPES = [
     torch.bool,

@@ -12,7 +12,7 @@ from gymnasium.error import ResetNeeded
 
 from resel.errors import BadInputError, ConfigError
 from resel.tasks import make_env, task_settings
-from resel.tasks.doors import EAST, NORTH, SOUTH, WEST, KeyToDoorEnv
+from resel.tasks.key_to_door_env import EAST, NORTH, SOUTH, WEST, KeyToDoorEnv
 
 PLAYER, WALL, FLOOR = (228, 148, 109), (25, 25, 25), (204, 204, 204)
 KEY, DOOR, APPLE, LIGHT = (159, 81, 44), (134, 206, 235), (140, 178, 0), (255, 255, 255)

@@ -18,6 +18,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import TimeLimit
 
 from resel.config import SIZES, Config
+from resel.envs import DEFAULT_EPISODE_CAP, ActionSpec, ObservationSpec
 from resel.errors import (
     ConfigError,
     EnvironmentFault,
@@ -26,10 +27,7 @@ from resel.errors import (
     UnsupportedSpaceError,
 )
 from resel.tasks import (
-    DEFAULT_EPISODE_CAP,
-    ActionSpec,
     Needs,
-    ObservationSpec,
     TaskSpec,
     TMazeEnv,
     all_tasks,

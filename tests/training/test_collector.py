@@ -14,12 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from resel.algorithm import Learner
 from resel.config import Config
+from resel.data import Trajectory
+from resel.envs import CheckedEnv
 from resel.errors import DamagedFileError
+from resel.methods import Learner
 from resel.networks import Categorical, ContextInputs, Dimensions
-from resel.replay import Trajectory
-from resel.training import Actor, Collector, Stage
+from resel.training import Actor, Collector
 from resel.training import collector as collecting
 
 CPU = torch.device("cpu")
@@ -30,10 +31,10 @@ def make(toy: Any, tiny: dict[str, Any]) -> Callable[..., tuple[Collector, list[
     def build(
         worlds: list[Any], seed: int = 3, **settings: Any
     ) -> tuple[Collector, list[Any], Learner]:
-        stages = [Stage(world) for world in worlds]
-        dims = Dimensions(3, stages[0].action.size, stages[0].action.discrete)
+        envs = [CheckedEnv(world) for world in worlds]
+        dims = Dimensions(3, envs[0].action.size, envs[0].action.discrete)
         learner = Learner(Config.build("", tiny, {"seed": seed}, settings), dims, CPU)
-        return Collector(stages, Actor(learner), seed), worlds, learner
+        return Collector(envs, Actor(learner), seed), worlds, learner
 
     return build
 
@@ -53,12 +54,12 @@ def same(a: Trajectory, b: Trajectory) -> bool:
 
 def play(world: Any, seed: int, actions: np.ndarray) -> Trajectory:
     """The episode as written down by hand from the environment itself."""
-    stage = Stage(world)
+    env = CheckedEnv(world)
     observation, _ = world.reset(seed=seed)
     observations, rewards, terminated, truncated = [observation], [], False, False
     for action in actions:
         assert not (terminated or truncated)
-        native = stage.action.to_env(int(action[0]) if stage.action.discrete else action)
+        native = env.action.to_env(int(action[0]) if env.action.discrete else action)
         observation, reward, terminated, truncated, _ = world.step(native)
         observations.append(observation)
         rewards.append(reward)
@@ -81,7 +82,9 @@ def test_trajectories_are_exactly_what_happened(
         assert trajectory.terminated is terminates
         assert trajectory.observations.dtype == np.float32
     taken = [
-        Stage(world).action.to_env(int(a[0]) if discrete else a) for t in stored for a in t.actions
+        CheckedEnv(world).action.to_env(int(a[0]) if discrete else a)
+        for t in stored
+        for a in t.actions
     ]
     assert np.array_equal(taken, world.taken[: len(taken)])
 
@@ -114,9 +117,9 @@ def test_scripted_actions_give_the_known_numbers(toy: Any, make: Any, monkeypatc
 def test_no_transition_crosses_an_episode(
     toy: Any, tiny: dict[str, Any], lengths: list[int], spread: int, steps: int
 ) -> None:
-    stages = [Stage(toy(length=length, spread=spread)) for length in lengths]
+    envs = [CheckedEnv(toy(length=length, spread=spread)) for length in lengths]
     learner = Learner(Config.build("", tiny), Dimensions(3, 2, False), CPU)
-    collector = Collector(stages, Actor(learner), 1)
+    collector = Collector(envs, Actor(learner), 1)
     for trajectory in collect(collector, steps, random=True):
         length = len(trajectory)
         assert trajectory.observations[:, 1].tolist() == list(range(length + 1))

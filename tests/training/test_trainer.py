@@ -13,9 +13,10 @@ import pytest
 import torch
 
 from resel.config import Config
+from resel.envs import CheckedEnv
 from resel.errors import ConfigError, DivergedError
 from resel.runs import MetricsLog, read_metrics
-from resel.training import Actor, Stage, Trainer, TrainProgress, choose_device, evaluation_seeds
+from resel.training import Actor, Trainer, TrainProgress, choose_device, evaluation_seeds
 
 Make = Callable[..., Trainer]
 
@@ -77,14 +78,14 @@ def test_the_buffer_holds_every_finished_episode(make_trainer: Make) -> None:
 
 def test_evaluation_has_its_own_world_and_seeds(make_trainer: Make) -> None:
     trainer = make_trainer(eval_every=20, eval_episodes=3, seed=4)
-    assert trainer.evaluation_stage is not None
-    world = trainer.evaluation_stage.env.unwrapped
+    assert trainer.evaluation_env is not None
+    world = trainer.evaluation_env.env.unwrapped
     trainer.train(60)
     assert [step for step, _, _ in trainer.evaluations] == [0, 20, 40, 60]
     seeds = evaluation_seeds(4, 3)
     assert world.seeds == seeds * 4
     assert len(set(seeds)) == 3
-    trained_on = {s for stage in trainer._stages for s in stage.env.unwrapped.seeds}
+    trained_on = {s for env in trainer._envs for s in env.env.unwrapped.seeds}
     assert not trained_on & set(seeds)
 
 
@@ -138,15 +139,15 @@ def test_the_seed_decides_everything(
     assert first["loop/evaluations"] != other["loop/evaluations"]
 
 
-def test_the_final_figure_is_the_mean_of_the_last_five(make_trainer: Make) -> None:
+def test_the_final_score_is_the_mean_of_the_last_five(make_trainer: Make) -> None:
     trainer = make_trainer()
-    assert trainer.final_figure() == (None, None, 0)
+    assert trainer.final_score() == (None, None, 0)
     trainer.evaluations = [(0, 100.0, 50.0)]  # of a policy that has learned nothing
-    assert trainer.final_figure() == (None, None, 0)
+    assert trainer.final_score() == (None, None, 0)
     trainer.evaluations += [(1, 4.0, 2.0)]
-    assert trainer.final_figure() == (4.0, 2.0, 1)
+    assert trainer.final_score() == (4.0, 2.0, 1)
     trainer.evaluations += [(i, float(i), 1.0) for i in range(2, 7)]
-    assert trainer.final_figure() == (4.0, 1.0, 5)
+    assert trainer.final_score() == (4.0, 1.0, 5)
 
 
 def test_a_callback_stops_by_returning_false(make_trainer: Make) -> None:
@@ -183,11 +184,11 @@ def test_windows_of_the_context_length(make_trainer: Make) -> None:
     assert trainer.learner.updates > 20
     batch = trainer.sample()
     assert batch.steps >= 20
-    starts = [*torch.nonzero(batch.start[0])[:, 0].tolist(), batch.start.shape[1]]
+    starts = [*torch.nonzero(batch.is_first[0])[:, 0].tolist(), batch.is_first.shape[1]]
     assert {b - a for a, b in itertools.pairwise(starts)} == {4}
     whole = make_trainer({"length": 9, "spread": 0})
     whole.train(40)
-    starts = torch.nonzero(whole.sample().start[0])[:, 0].tolist()
+    starts = torch.nonzero(whole.sample().is_first[0])[:, 0].tolist()
     assert {b - a for a, b in itertools.pairwise(starts)} == {10}
 
 
@@ -300,9 +301,9 @@ def test_divergence_is_written_down_first(make_trainer: Make, tmp_path: Path) ->
 def test_close_reaches_every_world(make_trainer: Make) -> None:
     trainer = make_trainer(num_envs=2)
     trainer.close()
-    assert trainer.evaluation_stage is not None
-    stages = [*trainer._stages, trainer.evaluation_stage]
-    assert all(stage.env.unwrapped.closed for stage in stages)
+    assert trainer.evaluation_env is not None
+    envs = [*trainer._envs, trainer.evaluation_env]
+    assert all(env.env.unwrapped.closed for env in envs)
 
 
 def test_a_device_that_is_not_there(monkeypatch: Any) -> None:
@@ -313,7 +314,7 @@ def test_a_device_that_is_not_there(monkeypatch: Any) -> None:
 
 
 def test_without_a_world_to_evaluate_in(toy: Any, tiny: dict[str, Any]) -> None:
-    trainer = Trainer(Config.build("", tiny, {"eval_every": 5}), [Stage(toy())])
+    trainer = Trainer(Config.build("", tiny, {"eval_every": 5}), [CheckedEnv(toy())])
     trainer.train(12)
     assert trainer.evaluate() is None
     assert trainer.evaluations == []

@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from resel.envs import CheckedEnv
 from resel.errors import ConfigError, EnvironmentFault, MissingDependencyError
-from resel.training import Stage, Trainer, evaluate, evaluation_seeds
+from resel.training import Trainer, evaluate, evaluation_seeds
 from resel.training.video import check_film_path, film
 
 
 def test_a_gif_shows_every_step(make_trainer: Callable[..., Trainer], toy: Any, tmp_path: Path):
     actor = make_trainer().actor
     seeds = evaluation_seeds(1, 2)
-    stage = Stage(toy(render_mode="rgb_array"))
-    result = film(actor, stage, seeds, tmp_path / "new" / "a.gif")
-    assert result == evaluate(actor, Stage(toy()), seeds)
+    env = CheckedEnv(toy(render_mode="rgb_array"))
+    result = film(actor, env, seeds, tmp_path / "new" / "a.gif")
+    assert result == evaluate(actor, CheckedEnv(toy()), seeds)
     with Image.open(tmp_path / "new" / "a.gif") as picture:
         assert picture.n_frames == sum(result.lengths) + len(seeds)
         assert picture.info["duration"] == 100  # 10 frames a second, as the environment says
@@ -34,7 +35,7 @@ def test_a_world_without_pictures(make_trainer: Callable[..., Trainer], toy: Any
             return None
 
     with pytest.raises(EnvironmentFault, match="does not render"):
-        film(make_trainer().actor, Stage(Blind()), [1], tmp_path / "a.gif")
+        film(make_trainer().actor, CheckedEnv(Blind()), [1], tmp_path / "a.gif")
     assert not (tmp_path / "a.gif").exists()
 
 
@@ -57,8 +58,8 @@ def test_mp4(make_trainer: Callable[..., Trainer], tmp_path: Path) -> None:
             super().__init__(length=3, render_mode="rgb_array")
 
     trainer = make_trainer({"discrete": True})
-    stage = Stage(Maze())
-    trainer = Trainer(trainer.config, [Stage(Maze())])
-    film(trainer.actor, stage, [1], tmp_path / "a.mp4")
+    env = CheckedEnv(Maze())
+    trainer = Trainer(trainer.config, [CheckedEnv(Maze())])
+    film(trainer.actor, env, [1], tmp_path / "a.mp4")
     frames, seconds = ffmpeg.count_frames_and_secs(str(tmp_path / "a.mp4"))
     assert frames == 5 and seconds > 0

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from resel.algorithm import Learner
 from resel.config import Config
+from resel.data import Batch, ReplayBuffer, Trajectory, sample_batch
+from resel.methods import Learner
 from resel.networks import Dimensions, Encoder
-from resel.replay import PackedBatch, ReplayBuffer, Trajectory, sample_batch
 
 HALF_CHEETAH = Dimensions(17, 6, discrete=False)
 HUMANOID = Dimensions(376, 17, discrete=False)
@@ -33,7 +33,7 @@ class Workload:
             np.random.default_rng(config.training.seed),
         )
 
-    def sample(self) -> PackedBatch:
+    def sample(self) -> Batch:
         """A batch, drawn and laid out as in training."""
         settings = self.learner.config.algorithm
         return sample_batch(self.buffer, settings, self.encoders[0].suitable_rows, self.rng)

@@ -20,8 +20,8 @@ from resel.benchmarks._memory import release_freed_memory, resident_bytes
 from resel.benchmarks._timing import Laps, interleave, seconds_of
 from resel.benchmarks._workload import HUMANOID, made_up_trajectory
 from resel.config import SIZES, Count
+from resel.data import ReplayBuffer, pack
 from resel.errors import ConfigError
-from resel.replay import ReplayBuffer, pack
 from resel.runs import available_memory
 
 _EPISODE_LENGTHS = (1000, 25)

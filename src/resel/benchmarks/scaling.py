@@ -26,9 +26,9 @@ from resel.benchmarks._scaling_picture import draw_scaling
 from resel.benchmarks._timing import Laps, forward_backward, interleave, seconds_of
 from resel.benchmarks._workload import HALF_CHEETAH, Workload, compile_kernels, filled_buffer
 from resel.config import SIZES, Config, Count, EncoderName, SizeName
+from resel.data import pack
 from resel.errors import ConfigError
 from resel.networks import build_encoder
-from resel.replay import pack
 from resel.runs import available_memory
 
 _BATCH_STEPS = 1000

@@ -24,9 +24,10 @@ from resel.benchmarks._base import Bench, Result, figure_table, timing_table
 from resel.benchmarks._memory import MB, peak_memory
 from resel.benchmarks._timing import Laps, forward_backward, interleave, laps
 from resel.config import SIZES, Count
-from resel.networks.recurrent import gru_tape
-from resel.networks.scan import _chunked, selective_scan
-from resel.networks.scan._inputs import ScanInputs
+from resel.networks.ops._scan_inputs import ScanInputs
+from resel.networks.ops.recurrent import gru_packed
+from resel.networks.ops.reference import scan as reference_scan
+from resel.networks.ops.scan import selective_scan
 
 _GRU_WIDTH = 256
 _SMALL_GRU = (5, 200, 64)  # trajectories, steps, width
@@ -131,15 +132,15 @@ def _fused_scan(inputs: list[Tensor]) -> Tensor:
 def _chunked_scan(inputs: list[Tensor]) -> Callable[[], Laps]:
     """The scan in torch operations, as it runs on devices without a kernel of their own."""
     u, delta, A, B, C, D, z = (tensor.detach() for tensor in inputs)
-    values = ScanInputs(u, delta, A, B, C, D, z, start=None)
+    values = ScanInputs(u, delta, A, B, C, D, z, is_first=None)
     gradient = torch.randn_like(u)
     no_state = u.new_zeros(u.shape[0], *A.shape)
 
     def call() -> Laps:
         begin = time.perf_counter()
-        _, _, saved = _chunked.forward(values, None, True)
+        _, _, saved = reference_scan.forward(values, None, True)
         middle = time.perf_counter()
-        _chunked.backward(gradient, no_state, values, saved)
+        reference_scan.backward(gradient, no_state, values, saved)
         end = time.perf_counter()
         return laps("chunked", begin, middle, end)
 
@@ -155,6 +156,8 @@ def _torch_gru(name: str, rows: int, length: int, width: int) -> Callable[[], La
 def _fused_gru(name: str, rows: int, length: int, width: int) -> Callable[[], Laps]:
     layer = nn.GRU(width, width, batch_first=True)
     x = torch.randn(rows, length, width, requires_grad=True)
-    start = torch.zeros(rows, length, dtype=torch.bool)
-    start[:, 0] = True
-    return forward_backward(name, lambda: gru_tape(x, start, layer, 0), [x, *layer.parameters()])
+    is_first = torch.zeros(rows, length, dtype=torch.bool)
+    is_first[:, 0] = True
+    return forward_backward(
+        name, lambda: gru_packed(x, is_first, layer, 0), [x, *layer.parameters()]
+    )

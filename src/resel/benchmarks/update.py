@@ -25,9 +25,9 @@ from resel.benchmarks._products import ProductClock, Recording, record_products
 from resel.benchmarks._timing import Laps, Timing, interleave
 from resel.benchmarks._workload import HALF_CHEETAH, Workload, compile_kernels
 from resel.config import Config, Count, EncoderName, SizeName
+from resel.envs import DEFAULT_EPISODE_CAP, CheckedEnv
 from resel.networks import Dimensions
-from resel.tasks import DEFAULT_EPISODE_CAP, get_task, make_env
-from resel.training import Stage
+from resel.tasks import get_task, make_env
 
 _EPISODES = 20
 _WARMUPS = 3
@@ -77,7 +77,7 @@ class UpdateBench(Bench):
             "action_size": dims.action,
             "trajectory_length": length,
             "valid_steps": batch.steps,
-            "places": batch.start.numel(),
+            "places": batch.is_first.numel(),
             **_figures(timings, recording, clock, memory, config.algorithm.policy_delay),
             **({"profile": _profile(workload)} if self.profile else {}),
         }
@@ -110,7 +110,7 @@ def sizes_of(config: Config) -> tuple[Dimensions, int]:
     if not config.task:
         return HALF_CHEETAH, config.algorithm.batch_steps
     spec = get_task(config.task)
-    stage = Stage(make_env(config.task, max_episode_steps=config.training.max_episode_steps))
+    stage = CheckedEnv(make_env(config.task, max_episode_steps=config.training.max_episode_steps))
     try:
         limit = stage.env.spec.max_episode_steps if stage.env.spec is not None else None
         horizon = config.training.max_episode_steps or (spec.horizon if spec else limit)

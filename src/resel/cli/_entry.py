@@ -11,7 +11,7 @@ from rich.table import Table
 
 import resel
 from resel.cli import verbs
-from resel.cli.words import ERR, OUT, escape, fit_output, plain_warnings
+from resel.cli.console import ERR, OUT, escape, fit_output, plain_warnings
 from resel.errors import ConfigError, ReselError
 
 _VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {

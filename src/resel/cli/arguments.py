@@ -24,8 +24,8 @@ from resel.config import (
 )
 from resel.errors import ConfigError
 from resel.experiments import EngineName, Scale
+from resel.runs import Resume, saved_config
 from resel.tasks import get_task
-from resel.training import Resume, saved_config
 
 _SIZE_TEXT = "; ".join(
     f"{name}: " + ", ".join(f"{key} {value}" for key, value in numbers.items())

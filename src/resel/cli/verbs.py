@@ -15,6 +15,7 @@ import tyro
 
 from resel._process import prepare_process, render_offscreen
 from resel.agent import RESeL
+from resel.analysis import diagnose as diagnose_run
 from resel.benchmarks import PARTS, run
 from resel.cli.arguments import (
     PLAIN,
@@ -28,7 +29,7 @@ from resel.cli.arguments import (
     resume_arguments,
     train_arguments,
 )
-from resel.cli.words import (
+from resel.cli.console import (
     ERR,
     OUT,
     announce_compilation,
@@ -42,24 +43,14 @@ from resel.cli.words import (
     warn,
 )
 from resel.config import Config
-from resel.diagnostics import diagnose as diagnose_run
+from resel.envs import CheckedEnv
 from resel.errors import ConfigError, DivergedError, EnvironmentFault, RunDirectoryError
 from resel.experiments import Sweep, choose, reproduce
 from resel.reports import make_report
 from resel.reports.curves import draw, read_curve, write_csv
-from resel.runs import default_run_path
+from resel.runs import Resume, Run, default_run_path, finished_result, saved_config
 from resel.tasks import all_tasks
-from resel.training import (
-    ProgressLine,
-    Resume,
-    Run,
-    Stage,
-    evaluate,
-    evaluation_seeds,
-    finished_result,
-    make_task,
-    saved_config,
-)
+from resel.training import ProgressLine, evaluate, evaluation_seeds, make_task
 from resel.training.video import check_film_path, film
 
 _INTERRUPTED: dict[int, int] = {signal.SIGINT: 130, signal.SIGTERM: 143}
@@ -114,9 +105,9 @@ def _train(config: Config, path: Path, how: Resume, wandb: bool, force: bool) ->
 def evaluate_run(argv: Sequence[str]) -> int:
     arguments = tyro.cli(EvalArguments, args=argv, prog="resel eval", config=PLAIN)
     agent = _load(arguments.run, arguments.agent)
-    stage = _evaluation_stage(agent.config)
+    env = _evaluation_env(agent.config)
     seeds = evaluation_seeds(arguments.seed, _positive("episodes", arguments.episodes))
-    result = evaluate(agent.actor, stage, seeds)
+    result = evaluate(agent.actor, env, seeds)
     answer = {
         "task": agent.config.task,
         "episodes": arguments.episodes,
@@ -141,9 +132,9 @@ def watch(argv: Sequence[str]) -> int:
     check_film_path(arguments.out)
     render_offscreen()
     agent = _load(arguments.run, arguments.agent)
-    stage = _evaluation_stage(agent.config, render_mode="rgb_array")
+    env = _evaluation_env(agent.config, render_mode="rgb_array")
     seeds = evaluation_seeds(arguments.seed, _positive("episodes", arguments.episodes))
-    result = film(agent.actor, stage, seeds, arguments.out)
+    result = film(agent.actor, env, seeds, arguments.out)
     OUT.print(f"Return {result.return_mean:.2f}. Film: {arguments.out}", soft_wrap=True)
     return 0
 
@@ -320,8 +311,8 @@ def _load(path: Path, which: Literal["last", "best"]) -> _Loaded:
     return _Loaded(agent.config, agent.actor)
 
 
-def _evaluation_stage(config: Config, render_mode: str | None = None) -> Stage:
-    return Stage(
+def _evaluation_env(config: Config, render_mode: str | None = None) -> CheckedEnv:
+    return CheckedEnv(
         make_task(config, evaluation=True, render_mode=render_mode),
         longest=config.training.buffer_steps,
     )

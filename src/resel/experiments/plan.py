@@ -18,9 +18,9 @@ from pathlib import Path
 
 from resel.benchmarks import UpdateCost, measure_cost
 from resel.config import SIZES, Config
+from resel.data import ReplayBuffer
 from resel.errors import ConfigError, DamagedFileError, RunDirectoryError
 from resel.experiments._settings import Experiment, Scale, Setting
-from resel.replay import ReplayBuffer
 from resel.runs import RunDirectory, available_memory
 from resel.tasks import get_task
 

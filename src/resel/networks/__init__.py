@@ -1,8 +1,8 @@
 """Functions with weights: encoders, heads, policy and critic, and the scan behind Mamba."""
 
 from resel.networks.actor_critic import ContextInputs, Critic, Dimensions, Policy
+from resel.networks.distributions import Categorical, PolicyDistribution, SquashedGaussian
 from resel.networks.encoders import Encoder, State, build_encoder
-from resel.networks.heads import Categorical, PolicyDistribution, SquashedGaussian
 from resel.networks.normalizer import ObservationNormalizer
 
 __all__ = [
@@ -23,6 +23,6 @@ __all__ = [
 
 def kernels_are_compiled() -> bool:
     """Whether an earlier process has left the CPU kernels of this version on disk."""
-    from resel.networks import _numba_math  # Numba is slow to import
+    from resel.networks.ops.cpu import numba_math  # Numba is slow to import
 
-    return _numba_math.kernels_are_compiled()
+    return numba_math.kernels_are_compiled()

@@ -17,9 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from resel.config import NetworkConfig
-from resel.networks.encoders import State, build_encoder
-from resel.networks.ensemble import EnsembleMLP
-from resel.networks.heads import (
+from resel.networks.distributions import (
     Categorical,
     PolicyDistribution,
     SquashedGaussian,
@@ -27,6 +25,8 @@ from resel.networks.heads import (
     mlp,
     xavier_linear,
 )
+from resel.networks.encoders import State, build_encoder
+from resel.networks.ensemble import EnsembleMLP
 
 
 class ContextInputs(NamedTuple):
@@ -55,8 +55,8 @@ class ContextEncoder(nn.Module):
         self.rnn = build_encoder(config)
         self.after = xavier_linear(config.width, config.embedding)
 
-    def forward(self, x: Tensor, start: Tensor) -> Tensor:
-        return self.after(F.elu(self.rnn(self.before(x), start)))  # type: ignore[no-any-return]
+    def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
+        return self.after(F.elu(self.rnn(self.before(x), is_first)))  # type: ignore[no-any-return]
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         y, state = self.rnn.step(self.before(x), state)
@@ -85,9 +85,9 @@ class ContextTrunk(nn.Module):
             parts.append(self.last_reward(inputs.last_reward))
         return torch.cat(parts, -1)
 
-    def forward(self, inputs: ContextInputs, start: Tensor) -> Tensor:
+    def forward(self, inputs: ContextInputs, is_first: Tensor) -> Tensor:
         """Context (rows, length, embedding) over a tape."""
-        return self.context_encoder(self._embed(inputs), start)  # type: ignore[no-any-return]
+        return self.context_encoder(self._embed(inputs), is_first)  # type: ignore[no-any-return]
 
     def step(self, inputs: ContextInputs, state: State) -> tuple[Tensor, State]:
         """Context (rows, embedding) at one moment."""
@@ -117,9 +117,9 @@ class Policy(nn.Module):
             else SquashedGaussian.from_output(output)
         )
 
-    def forward(self, inputs: ContextInputs, start: Tensor) -> PolicyDistribution:
+    def forward(self, inputs: ContextInputs, is_first: Tensor) -> PolicyDistribution:
         """Action distributions at every place of a tape."""
-        return self._distribution(inputs.observation, self.trunk(inputs, start))
+        return self._distribution(inputs.observation, self.trunk(inputs, is_first))
 
     def step(self, inputs: ContextInputs, state: State) -> tuple[PolicyDistribution, State]:
         """The action distribution at one moment, and the state for the next."""
@@ -147,9 +147,9 @@ class Critic(nn.Module):
             dims.action if dims.discrete else 1,
         )
 
-    def embed(self, inputs: ContextInputs, start: Tensor) -> tuple[Tensor, Tensor]:
+    def embed(self, inputs: ContextInputs, is_first: Tensor) -> tuple[Tensor, Tensor]:
         """Embedding of o_t and context_t, all that the heads need besides the action."""
-        return self.observation(inputs.observation), self.trunk(inputs, start)
+        return self.observation(inputs.observation), self.trunk(inputs, is_first)
 
     def values(
         self,

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from resel.networks import _threads
-from resel.networks.activation import bias_elu_, elu_backward_
+from resel.networks.ops.activation import bias_elu_, elu_backward_
+from resel.networks.ops.cpu.threads import run_threads, thread_count
 
 
 class EnsembleMLP(nn.Module):
@@ -133,12 +133,12 @@ class _FusedHeads(torch.autograd.Function):
 
 def _elu_and_readout(x: Tensor, bias: Tensor, weight: Tensor, offset: Tensor) -> Tensor:
     """x (E, N, H) becomes elu(x + bias); the result is (E, N, 1) for weight (E, 1, H)."""
-    from resel.networks import _kernels
+    from resel.networks.ops.cpu import kernels
 
     output = x.new_empty(*x.shape[:2], 1)
     arrays = [t.detach().numpy() for t in (x, bias, weight[:, 0], offset[:, 0], output[..., 0])]
-    groups = _threads.group_count(x.numel(), x.shape[1])
-    _threads.run_groups(lambda group, of: _kernels.bias_elu_readout(*arrays, group, of), groups)
+    groups = thread_count(x.numel(), x.shape[1])
+    run_threads(lambda thread, of: kernels.bias_elu_readout(*arrays, thread, of), groups)
     return output
 
 
@@ -146,14 +146,14 @@ def _readout_backward(
     y: Tensor, weight: Tensor, grad_output: Tensor, learns: bool
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Gradients before bias and ELU (E, N, H), of the bias (E, H) and of the weight (E, 1, H)."""
-    from resel.networks import _kernels
+    from resel.networks.ops.cpu import kernels
 
-    groups = _threads.group_count(y.numel(), y.shape[1])
+    groups = thread_count(y.numel(), y.shape[1])
     grad = torch.empty_like(y)
     sums = y.new_zeros(2, groups, y.shape[0], y.shape[2] if learns else 0)
     given = grad_output.contiguous()[..., 0]
     arrays = [t.detach().numpy() for t in (y, weight[:, 0], given, grad, sums[0], sums[1])]
-    _threads.run_groups(lambda group, of: _kernels.readout_backward(*arrays, group, of), groups)
+    run_threads(lambda thread, of: kernels.readout_backward(*arrays, thread, of), groups)
     if not learns:
         return grad, None, None
     of_bias, of_weight = sums.sum(1) if groups > 1 else sums[:, 0]

@@ -14,7 +14,8 @@ import numpy as np
 
 from resel.config import Config
 from resel.errors import DamagedFileError, ReselError, RunDirectoryError
-from resel.runs import RunDirectory, final_evaluations, read_metrics
+from resel.runs import RunDirectory, read_metrics
+from resel.training import final_evaluations
 
 Points = tuple[list[int], list[float]]
 """Steps and values; a value may be NaN or infinite."""

@@ -1,13 +1,16 @@
-"""Disk: bundles (everything saved), the log of the buffer, run directories and metrics."""
+"""The run around a trainer: its directory, what it saves, and whether it may start or go on."""
 
-from resel.runs._tensors import check_tensors
+from resel.runs.agents import read_agent, save_agent, use_weights
 from resel.runs.bundle import Bundle, find_bundle, read_bundle, read_document, write_bundle
 from resel.runs.directory import RunDirectory, default_run_path, is_in_use
-from resel.runs.final import final_evaluations
-from resel.runs.loggers import MetricsLog, read_metrics
+from resel.runs.load_run import open_trainer
 from resel.runs.machine import describe_machine, differences, numeric_machine
 from resel.runs.memory import available_memory, format_bytes
-from resel.runs.patience import Patience
+from resel.runs.metrics import MetricsLog, read_metrics
+from resel.runs.preflight import Resume, finished_result, saved_config
+from resel.runs.replay_log import ReplayLog, restore_trainer
+from resel.runs.retry import RetryWrites
+from resel.runs.run import Run
 from resel.runs.segments import (
     Segment,
     SegmentReader,
@@ -19,25 +22,33 @@ from resel.runs.segments import (
 __all__ = [
     "Bundle",
     "MetricsLog",
-    "Patience",
+    "ReplayLog",
+    "Resume",
+    "RetryWrites",
+    "Run",
     "RunDirectory",
     "Segment",
     "SegmentReader",
     "available_memory",
-    "check_tensors",
     "default_run_path",
     "describe_machine",
     "differences",
-    "final_evaluations",
     "find_bundle",
+    "finished_result",
     "format_bytes",
     "is_in_use",
     "numeric_machine",
+    "open_trainer",
+    "read_agent",
     "read_bundle",
     "read_document",
     "read_metrics",
     "read_segment_list",
     "remove_segments",
+    "restore_trainer",
+    "save_agent",
+    "saved_config",
+    "use_weights",
     "write_bundle",
     "write_segment",
 ]

@@ -9,7 +9,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from resel.errors import BadInputError, DamagedFileError
+from resel.errors import BadInputError
 from resel.runs._reading import damaged, open_regular
 
 _HEADER_BYTES = 1_000_000
@@ -73,28 +73,3 @@ def parse_tensors(path: Path, data: bytes) -> dict[str, torch.Tensor]:
         return load(data)
     except (SafetensorError, *_HOSTILE_HEADER) as error:
         raise damaged(path, f"is not a valid safetensors file ({error})") from error
-
-
-def check_tensors(
-    given: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], where: str
-) -> None:
-    """Refuse tensors whose names, shapes or dtypes are not those expected, or that hold NaN.
-
-    Call it before anything is replaced by `given`. `expected` may live on the meta device.
-    """
-    faults = [f"{name} is missing" for name in expected if name not in given]
-    faults += [f"{name} is unknown" for name in given if name not in expected]
-    for name in (name for name in expected if name in given):
-        has, wants = given[name], expected[name]
-        if has.shape != wants.shape:
-            faults.append(f"{name} has shape {tuple(has.shape)}, expected {tuple(wants.shape)}")
-        elif has.dtype != wants.dtype:
-            faults.append(f"{name} has dtype {has.dtype}, expected {wants.dtype}")
-        elif not bool(torch.isfinite(has).all()):
-            faults.append(f"{name} holds values that are not finite")
-    if faults:
-        more = f" (and {len(faults) - 3} more)" if len(faults) > 3 else ""
-        raise DamagedFileError(
-            f"The tensors of {where} do not fit: {'; '.join(faults[:3])}{more}. Load it with the "
-            "settings it was saved with, or use an earlier copy. Nothing was changed."
-        )

@@ -20,7 +20,7 @@ def tasks() -> Iterator[TaskSpec]:
             id=f"KeyToDoor-{length}-v0",
             family="credit assignment",
             summary=f"Take a key, pick apples for {length} steps, open the door.",
-            entry_point="resel.tasks.doors:KeyToDoorEnv",
+            entry_point="resel.tasks.key_to_door_env:KeyToDoorEnv",
             kwargs={"distractor": length},
             horizon=_PHASES + length,
             ends_itself=True,

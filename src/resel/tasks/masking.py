@@ -12,7 +12,7 @@ from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from resel.errors import ConfigError, UnsupportedSpaceError
-from resel.tasks.guard import Sealed
+from resel.tasks.strict import Sealed
 
 
 class KeepIndices(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):

@@ -28,7 +28,7 @@ def tasks() -> Iterator[TaskSpec]:
             id=f"{name}-v0",
             family="meta-RL",
             summary=summary,
-            entry_point=f"resel.tasks.trials:{entry}",
+            entry_point=f"resel.tasks.meta_mujoco:{entry}",
             evaluation_kwargs={"split": held_out},
             horizon=400,
             observation_size=observation_size,

@@ -11,9 +11,9 @@ from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from resel.errors import ConfigError
-from resel.tasks.guard import Sealed
 from resel.tasks.simulators import mujoco_env
 from resel.tasks.splits import TaskSplit
+from resel.tasks.strict import Sealed
 
 _SCALED_ALONG = {"body_mass": "body_inertia"}
 """Denser bodies are harder to turn as well."""

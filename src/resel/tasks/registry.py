@@ -12,6 +12,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import DependencyNotInstalled
 
+from resel.envs import DEFAULT_EPISODE_CAP, DefaultLimit, own_limit
 from resel.errors import (
     ConfigError,
     EnvironmentFault,
@@ -20,9 +21,8 @@ from resel.errors import (
     UnknownTaskError,
 )
 from resel.tasks import classic, gravity, key_to_door, mdp, meta, small
-from resel.tasks.guard import STRICT
-from resel.tasks.limits import DEFAULT_EPISODE_CAP, DefaultLimit, own_limit
 from resel.tasks.spec import TaskSpec
+from resel.tasks.strict import STRICT
 
 _FAMILIES: tuple[Callable[[], Iterable[TaskSpec]], ...] = (
     small.tasks,

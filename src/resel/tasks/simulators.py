@@ -12,9 +12,9 @@ import gymnasium
 from numpy.typing import NDArray
 
 from resel.errors import MissingDependencyError
-from resel.tasks.guard import Sealed, check_render_mode
 from resel.tasks.masking import KeepIndices
 from resel.tasks.spec import Needs
+from resel.tasks.strict import Sealed, check_render_mode
 
 PYBULLET = Needs(extra="pybullet", module="pybullet_envs_gymnasium")
 MUJOCO = Needs(extra="mujoco", module="mujoco")

@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from resel.tasks.guard import check_render_mode
 from resel.tasks.splits import TaskSplit
+from resel.tasks.strict import check_render_mode
 
 GOAL = np.array([0.0, 1.0])
 GOAL_RADIUS = 0.03

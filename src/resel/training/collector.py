@@ -19,12 +19,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from resel.data import Trajectory
+from resel.envs import AnyEnv, Restarts, StepResult
 from resel.errors import DamagedFileError, EnvironmentFault
 from resel.randomness import draw_seed, numpy_state, numpy_stream, restore_numpy, torch_stream
-from resel.replay import Trajectory
-from resel.training.acting import Actor, PolicyState
-from resel.training.environment import AnyStage, Outcome
-from resel.training.faults import Restarts
+from resel.training.actor import Actor, PolicyState
 
 
 @dataclass
@@ -40,7 +39,7 @@ class _Episode:
     def last_reward(self) -> float:
         return self.rewards[-1] if self.rewards else 0.0
 
-    def record(self, action: NDArray[np.float32], outcome: Outcome) -> None:
+    def record(self, action: NDArray[np.float32], outcome: StepResult) -> None:
         self.actions.append(action)
         self.rewards.append(outcome.reward)
         self.observations.append(outcome.observation)
@@ -59,34 +58,34 @@ class Collector:
 
     def __init__(
         self,
-        stages: Sequence[AnyStage],
+        envs: Sequence[AnyEnv],
         actor: Actor,
         seed: int,
         restarts: Restarts | None = None,
     ) -> None:
-        self._stages, self._actor = list(stages), actor
+        self._envs, self._actor = list(envs), actor
         self._restarts = restarts or Restarts()
         self._seeds = numpy_stream(seed, "episode-seeds")
         self._random_actions = numpy_stream(seed, "random-actions")
         self._exploration = torch_stream(seed, "exploration", actor.device)
-        for stage in self._stages:
+        for env in self._envs:
             # Some simulators carry their construction into the first episode only.
-            stage.reset(draw_seed(self._seeds))
+            env.reset(draw_seed(self._seeds))
         self.restart()
 
     def restart(self) -> None:
         """Begin new episodes everywhere, dropping the unfinished ones."""
-        self._episodes = [self._begin(stage) for stage in self._stages]
-        self._state: PolicyState = self._actor.initial_state(len(self._stages))
+        self._episodes = [self._begin(env) for env in self._envs]
+        self._state: PolicyState = self._actor.initial_state(len(self._envs))
         self._torn = False
 
-    def _begin(self, stage: AnyStage) -> _Episode:
+    def _begin(self, env: AnyEnv) -> _Episode:
         while True:
             seed = draw_seed(self._seeds)
             try:
-                return _Episode(seed, [stage.reset(seed)])
+                return _Episode(seed, [env.reset(seed)])
             except EnvironmentFault as fault:
-                self._restarts.recover(stage, fault)
+                self._restarts.recover(env, fault)
 
     def step(self, *, random: bool) -> list[Trajectory]:
         """One step of every environment; the episodes that ended with it.
@@ -113,12 +112,12 @@ class Collector:
             self._state,
         )
         if random:
-            actions = np.stack([stage.sample(self._random_actions) for stage in self._stages])
+            actions = np.stack([env.sample(self._random_actions) for env in self._envs])
         else:
             actions = self._actor.choose(policy, self._exploration)
         outcomes = self._play(actions)
         begun = {
-            i: self._begin(self._stages[i])
+            i: self._begin(self._envs[i])
             for i, outcome in enumerate(outcomes)
             if outcome is None or outcome.terminated or outcome.truncated
         }
@@ -130,24 +129,24 @@ class Collector:
                 if i in begun:
                     finished.append(episode.finish(outcome.terminated))
         self._episodes = [begun.get(i, episode) for i, episode in enumerate(self._episodes)]
-        ended = np.isin(np.arange(len(self._stages)), list(begun))
+        ended = np.isin(np.arange(len(self._envs)), list(begun))
         self._state = self._actor.remember(state, actions).reset(ended)
         return finished
 
-    def _play(self, actions: NDArray[np.float32]) -> list[Outcome | None]:
+    def _play(self, actions: NDArray[np.float32]) -> list[StepResult | None]:
         """Step all environments at once; None for one that failed and was made anew."""
-        for stage, action in zip(self._stages, actions, strict=True):
-            stage.send(action)
-        outcomes: list[Outcome | None] = []
-        failed: list[tuple[AnyStage, EnvironmentFault]] = []
-        for stage in self._stages:  # all of them, so that no answer is left for the next step
+        for env, action in zip(self._envs, actions, strict=True):
+            env.send(action)
+        outcomes: list[StepResult | None] = []
+        failed: list[tuple[AnyEnv, EnvironmentFault]] = []
+        for env in self._envs:  # all of them, so that no answer is left for the next step
             try:
-                outcomes.append(stage.receive())
+                outcomes.append(env.receive())
             except EnvironmentFault as fault:
                 outcomes.append(None)
-                failed.append((stage, fault))
-        for stage, cause in failed:
-            self._restarts.recover(stage, cause)
+                failed.append((env, fault))
+        for env, cause in failed:
+            self._restarts.recover(env, cause)
         return outcomes
 
     def _streams(self) -> tuple[Tensor, dict[str, Any], dict[str, Any]]:
@@ -170,7 +169,7 @@ class Collector:
         tensors |= {"observation": self._state.observation, "action": self._state.action}
         tensors["exploration"], seeds, random_actions = self._streams()
         for i, episode in enumerate(self._episodes):
-            width = self._stages[i].action.stored_size
+            width = self._envs[i].action.stored_size
             played = np.asarray(episode.actions, np.float32).reshape(-1, width)
             tensors[f"episode.{i}.actions"] = torch.from_numpy(played)
             tensors[f"episode.{i}.last"] = torch.from_numpy(episode.observations[-1])
@@ -186,9 +185,9 @@ class Collector:
         Such an episode cannot be continued: it is dropped and a new one begun.
         """
         seeds = document["episode_seeds"]
-        if len(seeds) != len(self._stages):
+        if len(seeds) != len(self._envs):
             raise DamagedFileError(
-                f"The checkpoint has {len(seeds)} environments, this run {len(self._stages)}: "
+                f"The checkpoint has {len(seeds)} environments, this run {len(self._envs)}: "
                 "resume with the same num_envs."
             )
         device = self._state.observation.device
@@ -198,34 +197,34 @@ class Collector:
             tensors["action"].to(device),
         )
         self._restore_streams(tensors["exploration"], document["seeds"], document["random_actions"])
-        lost = np.zeros(len(self._stages), np.bool_)
-        for i, stage in enumerate(self._stages):
+        lost = np.zeros(len(self._envs), np.bool_)
+        for i, env in enumerate(self._envs):
             actions = tensors[f"episode.{i}.actions"].numpy()
-            episode = self._replay(stage, int(seeds[i]), actions)
+            episode = self._replay(env, int(seeds[i]), actions)
             expected = tensors[f"episode.{i}.last"].numpy()
             if episode is None or not np.array_equal(episode.observations[-1], expected):
                 lost[i] = True
-                episode = self._begin(stage)
+                episode = self._begin(env)
             self._episodes[i] = episode
         self._state = self._state.reset(lost)
         self._torn = False
         return not lost.any()
 
-    def _replay(self, stage: AnyStage, seed: int, actions: NDArray[np.float32]) -> _Episode | None:
+    def _replay(self, env: AnyEnv, seed: int, actions: NDArray[np.float32]) -> _Episode | None:
         """Play an episode again; None if it cannot be played to its last action."""
         try:
-            episode = _Episode(seed, [stage.reset(seed)])
+            episode = _Episode(seed, [env.reset(seed)])
             for action in actions:
-                outcome = stage.step(action)
+                outcome = env.step(action)
                 if outcome.terminated or outcome.truncated:
                     return None
                 episode.record(action, outcome)
         except EnvironmentFault as fault:
-            self._restarts.recover(stage, fault)
+            self._restarts.recover(env, fault)
             return None
         return episode
 
     def close(self) -> None:
         """Release the simulators."""
-        for stage in self._stages:
-            stage.close()
+        for env in self._envs:
+            env.close()

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from resel.envs import AnyEnv
 from resel.randomness import stream_seed
-from resel.training.acting import Actor
-from resel.training.environment import AnyStage
+from resel.training.actor import Actor
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def evaluation_seeds(seed: int, episodes: int) -> list[int]:
 
 def evaluate(
     actor: Actor,
-    stage: AnyStage,
+    env: AnyEnv,
     seeds: list[int],
     *,
     on_step: Callable[[], None] | None = None,
@@ -56,7 +56,7 @@ def evaluate(
     lengths: list[int] = []
     successes: list[bool] = []
     for seed in seeds:
-        observation, reward, total, length = stage.reset(seed), 0.0, 0.0, 0
+        observation, reward, total, length = env.reset(seed), 0.0, 0.0, 0
         if on_step is not None:
             on_step()
         state = actor.initial_state(1)
@@ -67,7 +67,7 @@ def evaluate(
             )
             action = actor.choose(policy, None)
             state = actor.remember(state, action)
-            outcome = stage.step(action[0])
+            outcome = env.step(action[0])
             if on_step is not None:
                 on_step()
             observation, reward = outcome.observation, outcome.reward

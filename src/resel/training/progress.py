@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from resel.algorithm import Learner
+from resel.methods import Learner
 
 if TYPE_CHECKING:
     from rich.console import Console

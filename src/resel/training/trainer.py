@@ -4,33 +4,51 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from resel.algorithm import READ_EVERY, Learner
 from resel.config import Config
+from resel.data import Batch, ReplayBuffer, sample_batch
+from resel.envs import AnyEnv, Restarts
 from resel.errors import ConfigError, EnvironmentFault
+from resel.methods import Learner
 from resel.networks import Dimensions
+from resel.optim import READ_EVERY
 from resel.randomness import numpy_state, numpy_stream, restore_numpy
-from resel.replay import PackedBatch, ReplayBuffer, sample_batch
-from resel.runs import Bundle, MetricsLog, check_tensors, final_evaluations
-from resel.training.acting import Actor
+from resel.training.actor import Actor
 from resel.training.collector import Collector
-from resel.training.environment import AnyStage
+from resel.training.divergence import DivergenceMonitor
 from resel.training.evaluation import Evaluation, evaluate, evaluation_seeds
-from resel.training.faults import Restarts
-from resel.training.guard import Guard
 from resel.training.progress import Callback, TrainProgress
-from resel.training.replay_log import ReplayLog
-from resel.training.restoring import check_parts, damaged_if_wrong, flag, maybe, whole
+from resel.training.score import final_evaluations
+from resel.training.validation import (
+    check_parts,
+    check_tensors,
+    damaged_if_wrong,
+    flag,
+    maybe,
+    whole,
+)
+
+Tensors = Mapping[str, Mapping[str, Tensor]]
+Documents = Mapping[str, Any]
+LoadBuffer = Callable[[Mapping[str, Any], ReplayBuffer], None]
+"""Fills the buffer with the episodes of an index."""
 
 
-class FinalFigure(NamedTuple):
+class MetricsWriter(Protocol):
+    """Takes what is measured."""
+
+    def write(self, kind: str, step: int, values: Mapping[str, float | str]) -> None:
+        """One line."""
+
+
+class FinalScore(NamedTuple):
     """What a run has come to."""
 
     mean: float | None
@@ -88,13 +106,13 @@ class Trainer:
     def __init__(
         self,
         config: Config,
-        stages: Sequence[AnyStage],
-        evaluation_stage: AnyStage | None = None,
+        envs: Sequence[AnyEnv],
+        evaluation_env: AnyEnv | None = None,
     ) -> None:
-        self.config, self._stages = config, list(stages)
-        self.log: MetricsLog | None = None
-        self.evaluation_stage = evaluation_stage
-        observation, action = stages[0].observation, stages[0].action
+        self.config, self._envs = config, list(envs)
+        self.log: MetricsWriter | None = None
+        self.evaluation_env = evaluation_env
+        observation, action = envs[0].observation, envs[0].action
         self.learner = Learner(
             config,
             Dimensions(observation.size, action.size, action.discrete),
@@ -108,8 +126,10 @@ class Trainer:
         self.step = 0
         self._early_events: list[Mapping[str, float | str]] = []
         self.restarts = Restarts(config.training.env_restarts, self._write_event)
-        self.collector = Collector(stages, self.actor, seed, self.restarts)
-        self.guard = Guard(config.training.on_divergence == "rollback", self._write_event)
+        self.collector = Collector(envs, self.actor, seed, self.restarts)
+        self.guard = DivergenceMonitor(
+            config.training.on_divergence == "rollback", self._write_event
+        )
         self._sampling = numpy_stream(seed, "sampling")
         self.episodes = 0
         self.evaluations: list[tuple[int, float, float]] = []  # step, mean, deviation
@@ -174,18 +194,18 @@ class Trainer:
             self.learner.normalizer.update(trajectory.observations)
             self.episodes += 1
             self._returns.add(float(trajectory.rewards.sum(dtype=np.float64)))
-        self.step += len(self._stages)
+        self.step += len(self._envs)
         if self._crossed(before, settings.log_every):
             self._updates_to_log = self.config.algorithm.policy_delay
             self._log_at = self.step
         if self.step >= settings.warmup_steps and len(self.buffer):
-            for _ in self._stages:
+            for _ in self._envs:
                 self._update()
         self._evaluation_due = self._crossed(before, settings.eval_every)
         if self._evaluation_due:
             self.evaluate()
 
-    def sample(self) -> PackedBatch:
+    def sample(self) -> Batch:
         """A random batch of whole trajectories (or windows), laid out as the encoder likes it."""
         encoder = self.learner.policy.trunk.context_encoder.rnn
         return sample_batch(
@@ -213,9 +233,9 @@ class Trainer:
     def _judge(self) -> None:
         self.guard.judge(self.learner.steps.read(), self.buffer, self.episodes)
 
-    def _log_train(self, batch: PackedBatch) -> None:
+    def _log_train(self, batch: Batch) -> None:
         values, self._train_metrics = self._train_metrics, {}
-        values["padding_share"] = batch.padding / batch.start.numel()
+        values["padding_share"] = batch.padding / batch.is_first.numel()
         values["batch_steps"] = batch.steps
         values["buffer_steps"] = self.buffer.steps
         if self._returns.count:
@@ -240,18 +260,18 @@ class Trainer:
 
     def evaluate(self, episodes: int | None = None) -> Evaluation | None:
         """Measure the deterministic policy; None without an environment to do it in."""
-        stage = self.evaluation_stage
-        if stage is None:
+        env = self.evaluation_env
+        if env is None:
             self._evaluation_due = False
             return None
         settings = self.config.training
         seeds = evaluation_seeds(settings.seed, episodes or settings.eval_episodes)
         while True:
             try:
-                result = evaluate(self.actor, stage, seeds)
+                result = evaluate(self.actor, env, seeds)
                 break
             except EnvironmentFault as fault:
-                self.restarts.recover(stage, fault)
+                self.restarts.recover(env, fault)
         self._evaluation_due = False
         self.evaluations.append((self.step, result.return_mean, result.return_std))
         self.success_rate = result.success_rate
@@ -265,13 +285,13 @@ class Trainer:
         self._write("eval", self.step, values)
         return result
 
-    def final_figure(self) -> FinalFigure:
+    def final_score(self) -> FinalScore:
         """Mean over the last evaluations, and the mean deviation inside them."""
         last = final_evaluations(self.evaluations)
         if not last:
-            return FinalFigure(None, None, 0)
+            return FinalScore(None, None, 0)
         mean, deviation = np.mean([e[1:] for e in last], axis=0)
-        return FinalFigure(float(mean), float(deviation), len(last))
+        return FinalScore(float(mean), float(deviation), len(last))
 
     def _crossed(self, before: int, every: int) -> bool:
         return every > 0 and self.step // every > before // every
@@ -294,8 +314,8 @@ class Trainer:
     def close(self) -> None:
         """Release the simulators."""
         self.collector.close()
-        if self.evaluation_stage is not None:
-            self.evaluation_stage.close()
+        if self.evaluation_env is not None:
+            self.evaluation_env.close()
 
     def checkpoint(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
         """Tensors and documents from which `restore` continues, but for the buffer's episodes."""
@@ -331,9 +351,8 @@ class Trainer:
             "clock": {"seconds": self.seconds},
         }
 
-    def restore(self, bundle: Bundle, memory: ReplayLog) -> bool:
+    def restore(self, tensors: Tensors, documents: Documents, load_buffer: LoadBuffer) -> bool:
         """Continue from a checkpoint; False if an unfinished episode had to be dropped."""
-        tensors, documents = bundle.tensors, bundle.documents
         with damaged_if_wrong():
             check_tensors(tensors["weights"], self.learner.weights(), "the checkpoint")
             check_parts(tensors["collector"], self.collector.state()[0])
@@ -352,7 +371,7 @@ class Trainer:
             seconds = float(clock["seconds"])
             restore_numpy(self._sampling, loop["sampling"])
             index = {name: t.numpy() for name, t in tensors["buffer"].items()}
-            memory.load(documents["segments"], index, self.buffer)
+            load_buffer(index, self.buffer)
             self.learner.load_weights(tensors["weights"])
             self.learner.restore(tensors["learner"], documents["learner"])
             self.guard.restore(documents["guard"])
@@ -366,14 +385,14 @@ class Trainer:
         self.evaluations = [(int(at), mean, deviation) for at, mean, deviation in rows]
         return exact
 
-    def roll_back(self, bundle: Bundle, memory: ReplayLog) -> bool:
-        """Go back to a checkpoint and draw other batches from there; what was counted stays.
+    def roll_back(self, restore: Callable[[Trainer], bool]) -> bool:
+        """Go back to what `restore` restores and draw other batches; what was counted stays.
 
         False if an unfinished episode had to be dropped.
         """
         seconds, restarts = self.seconds, self.restarts.used
         skipped, rollbacks = self.guard.skipped, self.guard.rollbacks + 1
-        exact = self.restore(bundle, memory)
+        exact = restore(self)
         self.seconds, self.restarts.used = seconds, restarts
         self.guard.skipped, self.guard.rollbacks = skipped, rollbacks
         self._sampling = numpy_stream(self.config.training.seed, f"sampling-{rollbacks}")

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from resel.envs import CheckedEnv
 from resel.errors import ConfigError, EnvironmentFault, MissingDependencyError
-from resel.training.acting import Actor
-from resel.training.environment import Stage
+from resel.training.actor import Actor
 from resel.training.evaluation import Evaluation, evaluate
 
 _DEFAULT_FPS = 30
@@ -31,20 +31,20 @@ def check_film_path(path: Path) -> None:
             ) from error
 
 
-def film(actor: Actor, stage: Stage, seeds: list[int], path: Path) -> Evaluation:
+def film(actor: Actor, env: CheckedEnv, seeds: list[int], path: Path) -> Evaluation:
     """Play episodes in an environment made with render_mode='rgb_array' and write them."""
     frames: list[NDArray[np.uint8]] = []
 
     def keep() -> None:
-        frame: Any = stage.env.render()
+        frame: Any = env.env.render()
         if not isinstance(frame, np.ndarray):
             raise EnvironmentFault(
                 "The environment does not render to pictures (render_mode='rgb_array')."
             )
         frames.append(frame.astype(np.uint8, copy=False))
 
-    result = evaluate(actor, stage, seeds, on_step=keep)
-    fps = int(stage.env.metadata.get("render_fps") or _DEFAULT_FPS)
+    result = evaluate(actor, env, seeds, on_step=keep)
+    fps = int(env.env.metadata.get("render_fps") or _DEFAULT_FPS)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".gif":
         _write_gif(path, frames, fps)

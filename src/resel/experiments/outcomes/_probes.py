@@ -1,4 +1,4 @@
-"""Outcomes that look into trained networks, by way of `resel.diagnostics`."""
+"""Outcomes that look into trained networks, by way of `resel.analysis`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 
 from resel.agent import RESeL
-from resel.diagnostics import context_embeddings, draw, measure_amplification, read_out_score
+from resel.analysis import context_embeddings, draw, measure_amplification, read_out_score
 from resel.experiments._settings import Experiment, Study
 from resel.experiments.outcomes._curves import write_rows
 from resel.experiments.outcomes._pictures import panels, save

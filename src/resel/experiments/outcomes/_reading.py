@@ -11,7 +11,8 @@ from resel.errors import ReselError
 from resel.experiments._settings import Measure
 from resel.experiments.engines import Status
 from resel.experiments.plan import Member
-from resel.runs import final_evaluations, read_metrics
+from resel.runs import read_metrics
+from resel.training import final_evaluations
 
 Points = tuple[list[float], list[float]]
 """Steps and values."""

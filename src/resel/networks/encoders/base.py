@@ -16,8 +16,8 @@ class Encoder(nn.Module, ABC):
     """Maps (rows, length, width) to the same shape, remembering within a trajectory only."""
 
     @abstractmethod
-    def forward(self, x: Tensor, start: Tensor) -> Tensor:
-        """Outputs over a tape; `start` (rows, length) marks the first place of each trajectory.
+    def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
+        """Outputs over a tape; `is_first` (rows, length) marks the first place of each trajectory.
 
         The first place of a row is a start whether it is marked or not.
         """

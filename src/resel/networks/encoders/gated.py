@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from resel.networks.encoders.base import Encoder, State
-from resel.networks.recurrent import by_trajectory, gru_tape
+from resel.networks.ops.recurrent import by_trajectory, gru_packed
 
 
 class GRUEncoder(Encoder):
@@ -15,11 +15,11 @@ class GRUEncoder(Encoder):
         super().__init__()
         self.layers = nn.GRU(width, width, blocks, batch_first=True)
 
-    def forward(self, x: Tensor, start: Tensor) -> Tensor:
+    def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
         if x.device.type != "cpu":
-            return by_trajectory(x, start, lambda rows: self.layers(rows)[0])
+            return by_trajectory(x, is_first, lambda rows: self.layers(rows)[0])
         for index in range(self.layers.num_layers):
-            x = gru_tape(x, start, self.layers, index)
+            x = gru_packed(x, is_first, self.layers, index)
         return x
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
@@ -39,8 +39,8 @@ class LSTMEncoder(Encoder):
         super().__init__()
         self.layers = nn.LSTM(width, width, blocks, batch_first=True)
 
-    def forward(self, x: Tensor, start: Tensor) -> Tensor:
-        return by_trajectory(x, start, lambda rows: self.layers(rows)[0])
+    def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
+        return by_trajectory(x, is_first, lambda rows: self.layers(rows)[0])
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         before = tuple(part.transpose(0, 1).contiguous() for part in state)

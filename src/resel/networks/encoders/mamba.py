@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from resel.networks.activation import dense_softplus
-from resel.networks.conv import causal_conv_silu
 from resel.networks.encoders.base import Encoder, State
-from resel.networks.norm import rms_norm
-from resel.networks.scan import selective_scan
+from resel.networks.ops.activation import dense_softplus
+from resel.networks.ops.conv import causal_conv_silu
+from resel.networks.ops.norm import rms_norm
+from resel.networks.ops.scan import selective_scan
 
 _EPS = 1e-8
 _DELTA_RANGE = (1e-3, 0.1)
@@ -62,16 +62,16 @@ class MambaMixer(nn.Module):
         delta = dense_softplus(rank, self.dt_proj.weight, self.dt_proj.bias)
         return delta, -torch.exp(self.A_log), B, C
 
-    def _filtered(self, u: Tensor, start: Tensor) -> Tensor:
+    def _filtered(self, u: Tensor, is_first: Tensor) -> Tensor:
         if not self.taps:
             return F.silu(u)
-        return causal_conv_silu(u, self.conv_weight, self.conv_bias, start)
+        return causal_conv_silu(u, self.conv_weight, self.conv_bias, is_first)
 
-    def forward(self, x: Tensor, start: Tensor) -> Tensor:
+    def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
         u, z = self.in_proj(x).chunk(2, -1)  # (rows, length, D) each
-        u = self._filtered(u, start)
+        u = self._filtered(u, is_first)
         delta, A, B, C = self._selection(u)
-        y = selective_scan(u, delta, A, B, C, self.D, z, start)
+        y = selective_scan(u, delta, A, B, C, self.D, z, is_first)
         assert isinstance(y, Tensor)
         return self.out_proj(y)  # type: ignore[no-any-return]
 
@@ -143,7 +143,10 @@ class BlockAtOneMoment:
 
     def __call__(self, x: Tensor, past: Tensor, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """For x (rows, width) and the state: the result, and the state for the next moment."""
-        from resel.networks._mamba_step import BlockWeights, block_step  # Numba is slow to import
+        from resel.networks.ops.cpu.mamba_step import (  # Numba is slow to import
+            BlockWeights,
+            block_step,
+        )
 
         addresses = [weight.data_ptr() for weight in self._weights]
         if addresses != self._addresses:
@@ -199,11 +202,11 @@ class MambaEncoder(Encoder):
             for block in zip(self.norms, self.mixers, self.feed_forwards, strict=True)
         ]
 
-    def forward(self, x: Tensor, start: Tensor) -> Tensor:
+    def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
         for norm, mixer, feed_forward in zip(
             self.norms, self.mixers, self.feed_forwards, strict=True
         ):
-            x = feed_forward(x + mixer(_normed(norm, x), start))
+            x = feed_forward(x + mixer(_normed(norm, x), is_first))
         return x
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:

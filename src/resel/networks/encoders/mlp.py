@@ -17,7 +17,7 @@ class MLPEncoder(Encoder):
             layers += [nn.ELU(), nn.Linear(width, width)]
         self.layers = nn.Sequential(*layers)
 
-    def forward(self, x: Tensor, start: Tensor) -> Tensor:
+    def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
         return self.layers(x)  # type: ignore[no-any-return]
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:

@@ -1,0 +1,28 @@
+"""Measuring a policy: what an update does to its outputs, and what its context knows."""
+
+from resel.analysis._picture import draw
+from resel.analysis.amplification import (
+    PAPER_RATES,
+    Amplification,
+    Rates,
+    Variation,
+    measure_amplification,
+)
+from resel.analysis.contexts import Contexts, context_embeddings, read_out_score
+from resel.analysis.diagnosis import Diagnosis, diagnose
+from resel.analysis.geometric import Effective
+
+__all__ = [
+    "PAPER_RATES",
+    "Amplification",
+    "Contexts",
+    "Diagnosis",
+    "Effective",
+    "Rates",
+    "Variation",
+    "context_embeddings",
+    "diagnose",
+    "draw",
+    "measure_amplification",
+    "read_out_score",
+]

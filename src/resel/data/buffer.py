@@ -1,0 +1,193 @@
+"""Memory of whole episodes: a ring of float32 in which each observation is stored once.
+
+An episode of L steps takes L + 1 consecutive places, the last of which holds only o_L. When there
+is no room, the oldest whole episodes leave.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resel.data.trajectory import Floats, Trajectory
+from resel.errors import BadInputError, ConfigError, DamagedFileError
+
+_SLACK = 32
+"""One place in so many is set aside for the o_L of each episode."""
+
+
+@dataclass(frozen=True)
+class EpisodeSlice:
+    """Consecutive steps of one stored episode: all of them, or a window."""
+
+    begin: int
+    """Place of the first observation."""
+    length: int
+    """Steps; the observation after the last is at begin + length."""
+    terminated: bool
+    """The world ended after the last of these steps."""
+
+
+class ReplayBuffer:
+    """Holds at most `capacity` steps of episodes and hands out random ones."""
+
+    def __init__(self, capacity: int, observation_size: int, action_size: int) -> None:
+        self.capacity = capacity
+        places = capacity + max(capacity // _SLACK, 1)
+        try:
+            self.observations: Floats = np.zeros((places, observation_size), np.float32)
+            self.actions: Floats = np.zeros((places, action_size), np.float32)
+            self.rewards: Floats = np.zeros(places, np.float32)
+        except MemoryError as error:
+            raise ConfigError(
+                f"A replay buffer of {capacity} steps does not fit into memory "
+                f"({self.planned_bytes(capacity, observation_size, action_size) / 2**30:.1f} GiB): "
+                "lower buffer_steps."
+            ) from error
+        self.added = 0
+        """Episodes ever stored; the newest of them are held."""
+        self._episodes: deque[EpisodeSlice] = deque()
+        self._cursor = 0
+        self._steps = 0
+
+    @staticmethod
+    def planned_bytes(capacity: int, observation_size: int, action_size: int) -> int:
+        """Memory of a full buffer."""
+        return 4 * (capacity + max(capacity // _SLACK, 1)) * (observation_size + action_size + 1)
+
+    @property
+    def steps(self) -> int:
+        """Steps held now."""
+        return self._steps
+
+    def __len__(self) -> int:
+        """Episodes held now."""
+        return len(self._episodes)
+
+    def __iter__(self) -> Iterator[EpisodeSlice]:
+        return iter(self._episodes)
+
+    def add(self, trajectory: Trajectory) -> None:
+        """Store an episode, dropping the oldest ones where room is needed."""
+        length = len(trajectory)
+        if length > self.capacity:
+            raise BadInputError(
+                f"An episode of {length} steps does not fit into a buffer of {self.capacity}: "
+                "raise buffer_steps or cut episodes with max_episode_steps."
+            )
+        if self._cursor + length + 1 > len(self.rewards):
+            self._drop_until(len(self.rewards))
+            self._cursor = 0
+        while self._steps + length > self.capacity:
+            self._drop_oldest()
+        self._drop_until(self._cursor + length + 1)
+        begin, end = self._cursor, self._cursor + length
+        self.observations[begin : end + 1] = trajectory.observations
+        self.actions[begin:end] = trajectory.actions
+        self.actions[end] = 0
+        self.rewards[begin:end] = trajectory.rewards
+        self.rewards[end] = 0
+        self._episodes.append(EpisodeSlice(begin, length, trajectory.terminated))
+        self.added += 1
+        self._cursor = end + 1
+        self._steps += length
+
+    def _drop_oldest(self) -> None:
+        self._steps -= self._episodes.popleft().length
+
+    def _drop_until(self, end: int) -> None:
+        """Drop episodes that stand between the cursor and `end`."""
+        while self._episodes and self._cursor <= self._episodes[0].begin < end:
+            self._drop_oldest()
+
+    def sample(self, steps: int, rng: np.random.Generator) -> list[EpisodeSlice]:
+        """Different random episodes until they hold at least `steps` steps, or all there are."""
+        chosen: dict[int, EpisodeSlice] = {}
+        total = 0
+        while total < steps and len(chosen) < len(self._episodes):
+            index = int(rng.integers(len(self._episodes)))
+            if index not in chosen:
+                chosen[index] = self._episodes[index]
+                total += chosen[index].length
+        return list(chosen.values())
+
+    def sample_windows(
+        self, steps: int, length: int, rng: np.random.Generator
+    ) -> list[EpisodeSlice]:
+        """Random windows of `length` steps until they hold at least `steps` steps.
+
+        Episodes are drawn in proportion to their steps; one that is shorter is taken whole.
+        """
+        episodes = list(self._episodes)
+        ends = np.cumsum([episode.length for episode in episodes])
+        pieces: list[EpisodeSlice] = []
+        total = 0
+        while total < steps:
+            index = int(np.searchsorted(ends, rng.integers(self._steps), side="right"))
+            episode = episodes[index]
+            size = min(length, episode.length)
+            offset = int(rng.integers(episode.length - size + 1))
+            at_end = offset + size == episode.length
+            pieces.append(EpisodeSlice(episode.begin + offset, size, episode.terminated and at_end))
+            total += size
+        return pieces
+
+    def blocks(self, episode: EpisodeSlice) -> tuple[Floats, Floats, Floats]:
+        """The observations, actions and rewards of an episode, where they stand in the ring."""
+        begin, end = episode.begin, episode.begin + episode.length
+        return self.observations[begin : end + 1], self.actions[begin:end], self.rewards[begin:end]
+
+    def bytes_of(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The size of the blocks of episodes of these lengths."""
+        row = self.observations.shape[1]
+        sizes: NDArray[np.int64] = 4 * (row + lengths * (row + self.actions.shape[1] + 1))
+        return sizes
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Where the episodes stand, oldest first, for a checkpoint; `blocks` gives their data."""
+        return {
+            "begin": np.array([e.begin for e in self], np.int64),
+            "length": np.array([e.length for e in self], np.int64),
+            "terminated": np.array([e.terminated for e in self], np.bool_),
+        }
+
+    def restore(self, episodes: Sequence[EpisodeSlice], read: Callable[[Floats], None]) -> None:
+        """Hold what `read_index` gave; `read` fills the blocks of one episode after another.
+
+        The buffer is empty if that fails.
+        """
+        self._episodes, self._cursor, self._steps = deque(), 0, 0
+        for episode in episodes:
+            for block in self.blocks(episode):
+                read(block)
+                if not np.isfinite(block).all():
+                    raise DamagedFileError("The saved replay buffer holds NaN or infinity.")
+            end = episode.begin + episode.length
+            self.actions[end], self.rewards[end] = 0, 0
+            self._cursor = end + 1
+        self._steps = sum(episode.length for episode in episodes)
+        self._episodes = deque(episodes)
+        self.added = len(episodes)
+
+    def read_index(self, index: Mapping[str, NDArray[Any]]) -> list[EpisodeSlice]:
+        """The episodes of what `state` gave; none may reach out of the ring or into another."""
+        begin, length, terminated = (index[name] for name in ("begin", "length", "terminated"))
+        for array, kind in ((begin, np.int64), (length, np.int64), (terminated, np.bool_)):
+            if array.dtype != kind or array.ndim != 1 or array.shape != begin.shape:
+                raise DamagedFileError("The index of the saved replay buffer has the wrong form.")
+        places = len(self.rewards)
+        fits = (length >= 1) & (length < places) & (begin >= 0) & (begin < places)
+        if fits.all() and len(begin):
+            order = np.argsort(begin)
+            ends = (begin + length + 1)[order]
+            fits &= bool((ends <= np.append(begin[order][1:], places)).all())
+            fits &= int(length.sum()) <= self.capacity
+        if not fits.all():
+            raise DamagedFileError("The saved replay buffer does not fit buffer_steps.")
+        columns = (begin.tolist(), length.tolist(), terminated.tolist())
+        return [EpisodeSlice(*row) for row in zip(*columns, strict=True)]

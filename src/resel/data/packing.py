@@ -1,0 +1,100 @@
+"""Trajectories of different lengths laid end to end on a tape, instead of padded side by side.
+
+A trajectory of L steps takes L + 1 places: o_0 .. o_L. `is_first` marks the first of them, so that
+nothing recurrent looks across; `mask` is off at o_L, which only serves the target, and on what
+padding is left at the end of the shorter rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from resel.data.buffer import EpisodeSlice, ReplayBuffer
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch on one or more tapes."""
+
+    observation: Tensor  # (rows, length, O)
+    action: Tensor  # (rows, length, A), as stored: zero where not valid
+    reward: Tensor  # (rows, length)
+    terminated: Tensor  # (rows, length), 1 where the world ended after this step
+    is_first: Tensor  # (rows, length) bool
+    mask: Tensor  # (rows, length) bool
+    steps: int
+    """Valid places."""
+    padding: int
+    """Places that hold nothing."""
+    origins: tuple[int, ...] = ()
+    """Where in the buffer each piece begins."""
+
+    def to(self, device: torch.device) -> Batch:
+        """The batch on another device."""
+        if device.type == "cpu":
+            return self
+        moved: dict[str, Any] = {
+            name: value.to(device, non_blocking=True)
+            for name, value in vars(self).items()
+            if isinstance(value, Tensor)
+        }
+        return dataclasses.replace(self, **moved)
+
+
+def assign_rows(sizes: Sequence[int], rows: int) -> list[list[int]]:
+    """Which pieces go into which row: the longest first, each to the emptiest row."""
+    if rows <= 1:
+        return [list(range(len(sizes)))]
+    filled = [0] * rows
+    layout: list[list[int]] = [[] for _ in range(rows)]
+    for index in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
+        row = filled.index(min(filled))
+        layout[row].append(index)
+        filled[row] += sizes[index]
+    return [row for row in layout if row]
+
+
+def pack(buffer: ReplayBuffer, pieces: Sequence[EpisodeSlice], rows: int = 1) -> Batch:
+    """Copy pieces of stored episodes onto `rows` tapes."""
+    layout = assign_rows([piece.length + 1 for piece in pieces], rows)
+    length = max(sum(pieces[i].length + 1 for i in row) for row in layout)
+    shape = (len(layout), length)
+    observation = np.zeros((*shape, buffer.observations.shape[1]), np.float32)
+    action = np.zeros((*shape, buffer.actions.shape[1]), np.float32)
+    reward = np.zeros(shape, np.float32)
+    terminated = np.zeros(shape, np.float32)
+    is_first = np.ones(shape, np.bool_)  # padding is all starts: it carries nothing
+    mask = np.zeros(shape, np.bool_)
+    steps = 0
+    for r, row in enumerate(layout):
+        at = 0
+        for i in row:
+            piece = pieces[i]
+            end = at + piece.length
+            source = slice(piece.begin, piece.begin + piece.length + 1)
+            observation[r, at : end + 1] = buffer.observations[source]
+            action[r, at:end] = buffer.actions[source][:-1]
+            reward[r, at:end] = buffer.rewards[source][:-1]
+            terminated[r, end - 1] = piece.terminated
+            is_first[r, at + 1 : end + 1] = False
+            mask[r, at:end] = True
+            steps += piece.length
+            at = end + 1
+    return Batch(
+        torch.from_numpy(observation),
+        torch.from_numpy(action),
+        torch.from_numpy(reward),
+        torch.from_numpy(terminated),
+        torch.from_numpy(is_first),
+        torch.from_numpy(mask),
+        steps=steps,
+        padding=is_first.size - steps - len(pieces),
+        origins=tuple(piece.begin for piece in pieces),
+    )

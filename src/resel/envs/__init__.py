@@ -1,0 +1,37 @@
+"""Environments as the loop sees them: spaces, checks, processes of their own, restarts."""
+
+from resel.envs.checked import (
+    AnyEnv,
+    CheckedEnv,
+    Env,
+    EnvFactory,
+    StepResult,
+    build,
+    check_spaces,
+    spaces_of,
+    warn_user,
+)
+from resel.envs.limits import DEFAULT_EPISODE_CAP, DefaultLimit, own_limit
+from resel.envs.restarts import Restarts
+from resel.envs.spaces import ActionSpec, InternalAction, ObservationSpec
+from resel.envs.subproc import SubprocEnv
+
+__all__ = [
+    "DEFAULT_EPISODE_CAP",
+    "ActionSpec",
+    "AnyEnv",
+    "CheckedEnv",
+    "DefaultLimit",
+    "Env",
+    "EnvFactory",
+    "InternalAction",
+    "ObservationSpec",
+    "Restarts",
+    "StepResult",
+    "SubprocEnv",
+    "build",
+    "check_spaces",
+    "own_limit",
+    "spaces_of",
+    "warn_user",
+]

@@ -1,0 +1,221 @@
+"""Numba kernels of the gated recurrent unit, and of bias and ELU.
+
+Glossary
+    N places of a tape (all rows one after another), H hidden units, G networks side by side
+    segment: the places from one start to the next; segments share nothing, so threads take them
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from resel.networks.ops.cpu.numba_math import exp, inlined, kernel
+
+
+@kernel
+def _add_product(out: Any, vector: Any, matrix: Any) -> None:
+    """out += vector @ matrix, four rows of the matrix at a time."""
+    rows, columns = matrix.shape
+    i = 0
+    while i + 4 <= rows:
+        a, b, c, d = vector[i], vector[i + 1], vector[i + 2], vector[i + 3]
+        m0, m1, m2, m3 = matrix[i], matrix[i + 1], matrix[i + 2], matrix[i + 3]
+        for j in range(columns):
+            out[j] += a * m0[j] + b * m1[j] + c * m2[j] + d * m3[j]
+        i += 4
+    while i < rows:
+        a = vector[i]
+        m0 = matrix[i]
+        for j in range(columns):
+            out[j] += a * m0[j]
+        i += 1
+
+
+@kernel
+def gru_forward(
+    from_input: Any,  # (N, 3H): W_ih x + b_ih, gates in torch's order r, z, n
+    weight: Any,  # (H, 3H): W_hh transposed
+    bias: Any,  # (3H,): b_hh
+    bounds: Any,  # (segments + 1,)
+    hidden: Any,  # out (N, H)
+    gates: Any,  # out (N, 4H): r, z, n and the hidden part of n's argument
+    thread: int,
+    threads: int,
+) -> None:
+    size = weight.shape[0]
+    one = from_input.dtype.type(1)
+    two = from_input.dtype.type(2)
+    zeros = np.zeros(size, from_input.dtype)
+    product = np.empty(3 * size, from_input.dtype)
+    for segment in range(thread, bounds.shape[0] - 1, threads):
+        h = zeros
+        for n in range(bounds[segment], bounds[segment + 1]):
+            product[:] = bias
+            _add_product(product, h, weight)
+            x = from_input[n]
+            r = gates[n, :size]
+            z = gates[n, size : 2 * size]
+            m = gates[n, 2 * size : 3 * size]
+            q = gates[n, 3 * size :]
+            new = hidden[n]
+            for i in range(size):
+                r[i] = one / (one + exp(-(x[i] + product[i])))
+            for i in range(size):
+                z[i] = one / (one + exp(-(x[size + i] + product[size + i])))
+            for i in range(size):
+                q[i] = product[2 * size + i]
+                m[i] = one - two / (one + exp(two * (x[2 * size + i] + r[i] * q[i])))
+            for i in range(size):
+                new[i] = m[i] + z[i] * (h[i] - m[i])
+            h = new
+
+
+@kernel
+def gru_backward(
+    weight: Any,  # (3H, H): W_hh
+    bounds: Any,
+    hidden: Any,
+    gates: Any,
+    grad_hidden: Any,  # (N, H)
+    grad_input: Any,  # out (N, 3H): gradient of from_input
+    grad_product: Any,  # out (N, 3H): gradient of W_hh h + b_hh
+    thread: int,
+    threads: int,
+) -> None:
+    size = weight.shape[1]
+    one = hidden.dtype.type(1)
+    zero = hidden.dtype.type(0)
+    zeros = np.zeros(size, hidden.dtype)
+    carry = np.empty(size, hidden.dtype)
+    d = np.empty(size, hidden.dtype)
+    for segment in range(thread, bounds.shape[0] - 1, threads):
+        carry[:] = zero
+        first = bounds[segment]
+        for n in range(bounds[segment + 1] - 1, first - 1, -1):
+            h = hidden[n - 1] if n > first else zeros
+            r = gates[n, :size]
+            z = gates[n, size : 2 * size]
+            m = gates[n, 2 * size : 3 * size]
+            q = gates[n, 3 * size :]
+            g = grad_hidden[n]
+            to_input = grad_input[n]
+            to_product = grad_product[n]
+            for i in range(size):
+                d[i] = g[i] + carry[i]
+            for i in range(size):
+                v = d[i] * (h[i] - m[i]) * z[i] * (one - z[i])
+                to_input[size + i] = v
+                to_product[size + i] = v
+            for i in range(size):
+                v = d[i] * (one - z[i]) * (one - m[i] * m[i])
+                to_input[2 * size + i] = v
+                to_product[2 * size + i] = v * r[i]
+            for i in range(size):
+                v = to_input[2 * size + i] * q[i] * r[i] * (one - r[i])
+                to_input[i] = v
+                to_product[i] = v
+            for i in range(size):
+                carry[i] = d[i] * z[i]
+            _add_product(carry, to_product, weight)
+
+
+@inlined
+def _add_and_elu(v: Any, bias: Any, zero: Any, one: Any) -> None:
+    """v becomes elu(v + bias), one row of each."""
+    for i in range(len(v)):
+        a = v[i] + bias[i]
+        v[i] = a if a > zero else exp(a) - one
+
+
+@kernel
+def bias_elu(x: Any, bias: Any, thread: int, threads: int) -> None:
+    """x (G, N, H) becomes elu(x + bias), bias (G, H)."""
+    parts, places, _ = x.shape
+    zero = x.dtype.type(0)
+    one = x.dtype.type(1)
+    for row in range(parts * places * thread // threads, parts * places * (thread + 1) // threads):
+        part = row // places
+        _add_and_elu(x[part, row - part * places], bias[part], zero, one)
+
+
+@kernel
+def elu_backward(
+    y: Any,  # (G, N, H)
+    grad: Any,  # in and out (G, N, H)
+    sums: Any,  # out (threads, G, H), zero at entry: grad summed over places, if H > 0
+    thread: int,
+    threads: int,
+) -> None:
+    parts, places, width = y.shape
+    zero = y.dtype.type(0)
+    one = y.dtype.type(1)
+    wants_sums = sums.shape[2] > 0
+    for row in range(parts * places * thread // threads, parts * places * (thread + 1) // threads):
+        part = row // places
+        v = y[part, row - part * places]
+        d = grad[part, row - part * places]
+        for i in range(width):
+            d[i] = d[i] if v[i] > zero else d[i] * (v[i] + one)
+        if wants_sums:
+            total = sums[thread, part]
+            for i in range(width):
+                total[i] += d[i]
+
+
+@kernel
+def bias_elu_readout(
+    x: Any,  # in and out (G, N, H), becomes elu(x + bias)
+    bias: Any,  # (G, H)
+    weight: Any,  # (G, H)
+    offset: Any,  # (G,)
+    output: Any,  # out (G, N): weight x + offset
+    thread: int,
+    threads: int,
+) -> None:
+    parts, places, width = x.shape
+    zero = x.dtype.type(0)
+    one = x.dtype.type(1)
+    for row in range(parts * places * thread // threads, parts * places * (thread + 1) // threads):
+        part = row // places
+        v = x[part, row - part * places]
+        w = weight[part]
+        _add_and_elu(v, bias[part], zero, one)
+        value = zero
+        for i in range(width):
+            value += v[i] * w[i]
+        output[part, row - part * places] = value + offset[part]
+
+
+@kernel
+def readout_backward(
+    y: Any,  # (G, N, H), what bias_elu_readout left in x
+    weight: Any,  # (G, H)
+    grad_output: Any,  # (G, N)
+    grad: Any,  # out (G, N, H): gradient before bias and ELU
+    bias_sums: Any,  # out (threads, G, H), zero at entry, if H > 0
+    weight_sums: Any,  # out (threads, G, H), zero at entry, if H > 0
+    thread: int,
+    threads: int,
+) -> None:
+    parts, places, width = y.shape
+    zero = y.dtype.type(0)
+    one = y.dtype.type(1)
+    wants_sums = bias_sums.shape[2] > 0
+    for row in range(parts * places * thread // threads, parts * places * (thread + 1) // threads):
+        part = row // places
+        v = y[part, row - part * places]
+        d = grad[part, row - part * places]
+        w = weight[part]
+        g = grad_output[part, row - part * places]
+        for i in range(width):
+            a = g * w[i]
+            d[i] = a if v[i] > zero else a * (v[i] + one)
+        if wants_sums:
+            total = bias_sums[thread, part]
+            for i in range(width):
+                total[i] += d[i]
+            total = weight_sums[thread, part]
+            for i in range(width):
+                total[i] += g * v[i]

@@ -1,0 +1,293 @@
+"""The selective scan on a CPU: fused over time, in Numba, forward and backward.
+
+Glossary
+    R rows, L length, D channels, S states per channel
+    W = LANES channels are worked on together, one vector for each state
+    K = CHUNK steps between stored states; backward recomputes the states inside a chunk
+    T = TILE states that backward takes through a chunk together, so that all it needs for them
+        stays in the fastest cache
+
+Nothing of size (L, D, S) exists. Forward stores the state at the start of each chunk; backward
+walks the chunks from the last to the first and rebuilds each into a scratch that fits the cache.
+Channel blocks are independent but for dB and dC: backward takes all blocks of a thread through one
+chunk and tile before the next, adds their shares up lane by lane, and sums the lanes at its end.
+Decays are powers of two, 2^(delta A log2 e), which are cheaper than powers of e.
+Arrays are given flat (C order of the shapes in the comments); u, delta, B, C and z have strides
+from one place to the next, so that parts of a projection's output need no copy.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from resel.networks.ops.cpu.blocks import gather, load_steps, scatter, scratch, store_steps
+from resel.networks.ops.cpu.numba_math import inlined, kernel
+from resel.networks.ops.cpu.vectors import LANES, exp, load, splat, spread, store, times_exp2, total
+
+CHUNK = 16
+TILE = 8
+_LOG2_E = 1 / math.log(2)
+_LN_2 = math.log(2)
+
+
+@inlined
+def _gather_rates(A: Any, first: int, wide: int, states: int, out: Any) -> None:
+    """A of one block as (S, W), for powers of two."""
+    gather(A, first, wide, states, out)
+    scale = A.dtype.type(_LOG2_E)
+    for i in range(states * LANES):
+        out[i] *= scale
+
+
+@kernel
+def forward(
+    u: Any,  # (R, L, D)
+    delta: Any,  # (R, L, D)
+    A: Any,  # (D, S)
+    B: Any,  # (R, L, S)
+    C: Any,  # (R, L, S)
+    D: Any,  # (D,)
+    z: Any,  # (R, L, D), or empty for no gate
+    is_first: Any,  # (R, L)
+    initial: Any,  # (R, D, S)
+    y: Any,  # out (R, L, D)
+    saved: Any,  # out (R, chunks, D / W, S, W), or empty when no gradient is wanted
+    final: Any,  # out (R, D, S)
+    rows: int,
+    length: int,
+    channels: int,
+    states: int,
+    strides: Any,  # of u, delta, B, C and z
+    thread: int,
+    threads: int,
+) -> None:
+    blocks = (channels + LANES - 1) // LANES
+    chunks = (length + CHUNK - 1) // CHUNK
+    size = states * LANES
+    u_step, delta_step, b_step, c_step, z_step = strides
+    gated = len(z) > 0
+    keep = len(saved) > 0
+    one = splat(u.dtype.type(1))
+    nought = splat(u.dtype.type(0))
+    h = scratch(size, u)
+    a = scratch(size, u)
+    d_skip = scratch(LANES, u)
+    dts = scratch(CHUNK * LANES, u)
+    uts = scratch(CHUNK * LANES, u)
+    zts = scratch(CHUNK * LANES, u)
+    yts = scratch(CHUNK * LANES, u)
+    for block in range(blocks * thread // threads, blocks * (thread + 1) // threads):
+        first = block * LANES
+        wide = min(LANES, channels - first)
+        _gather_rates(A, first, wide, states, a)
+        gather(D, first, wide, 1, d_skip)
+        for row in range(rows):
+            gather(initial[row * channels * states :], first, wide, states, h)
+            for chunk in range(chunks):
+                place = row * length + chunk * CHUNK
+                steps = min(CHUNK, length - chunk * CHUNK)
+                load_steps(delta, place, steps, delta_step, first, wide, dts)
+                load_steps(u, place, steps, u_step, first, wide, uts)
+                if gated:
+                    load_steps(z, place, steps, z_step, first, wide, zts)
+                if keep:
+                    at = ((row * chunks + chunk) * blocks + block) * size
+                    saved[at : at + size] = h
+                for k in range(steps):
+                    if is_first[place + k]:
+                        h[:] = 0
+                    dt = load(dts, k * LANES)
+                    ut = load(uts, k * LANES)
+                    du = dt * ut
+                    acc = load(d_skip, 0) * ut
+                    at_b, at_c = (place + k) * b_step, (place + k) * c_step
+                    for s in range(states):
+                        v = times_exp2(load(h, s * LANES), dt * load(a, s * LANES))
+                        v = v + du * spread(B, at_b + s)
+                        store(h, s * LANES, v)
+                        acc = acc + v * spread(C, at_c + s)
+                    if gated:
+                        gate = load(zts, k * LANES)
+                        acc = acc * gate / (one + exp(nought - gate))
+                    store(yts, k * LANES, acc)
+                store_steps(yts, place, steps, channels, first, wide, y)
+            scatter(h, first, wide, states, final[row * channels * states :])
+
+
+@kernel
+def backward(
+    u: Any,
+    delta: Any,
+    A: Any,
+    B: Any,
+    C: Any,
+    D: Any,
+    z: Any,
+    is_first: Any,
+    saved: Any,
+    grad_y: Any,  # (R, L, D)
+    grad_final: Any,  # (R, D, S)
+    grad_u: Any,  # out (R, L, D)
+    grad_delta: Any,  # out (R, L, D)
+    grad_A: Any,  # out (D, S)
+    grad_B: Any,  # out (threads, R, L, S)
+    grad_C: Any,  # out (threads, R, L, S)
+    grad_D: Any,  # out (D,)
+    grad_z: Any,  # out (R, L, D) or empty
+    grad_initial: Any,  # out (R, D, S)
+    rows: int,
+    length: int,
+    channels: int,
+    states: int,
+    strides: Any,
+    thread: int,
+    threads: int,
+) -> None:
+    blocks = (channels + LANES - 1) // LANES
+    chunks = (length + CHUNK - 1) // CHUNK
+    size = states * LANES
+    share = thread * rows * length * states  # this thread's part of grad_B and grad_C
+    u_step, delta_step, b_step, c_step, z_step = strides
+    gated = len(z) > 0
+    one = splat(u.dtype.type(1))
+    nought = splat(u.dtype.type(0))
+    ln_2 = splat(u.dtype.type(_LN_2))
+    from_block = blocks * thread // threads
+    count = blocks * (thread + 1) // threads - from_block
+    wing = CHUNK * LANES
+    a = scratch(count * size, u)
+    da = scratch(count * size, u)
+    dh = scratch(count * size, u)
+    d_skip = scratch(count * LANES, u)
+    dd = scratch(count * LANES, u)
+    # Of every block of channels, (K, W) each:
+    dts = scratch(count * wing, u)
+    uts = scratch(count * wing, u)
+    gts = scratch(count * wing, u)  # gradient of the ungated output
+    slopes = scratch(count * wing, u)  # grad_y times the slope of the gate
+    ungated = scratch(count * wing, u)
+    along_a = scratch(count * wing, u)  # sums over the states of what delta gets through A and B
+    along_b = scratch(count * wing, u)
+    # Of one tile of one block:
+    h = scratch(TILE * LANES, u)
+    before = scratch(TILE * wing, u)  # state that each step of the chunk starts from
+    decay = scratch(TILE * wing, u)
+    to_b = scratch(TILE * wing, u)  # shares of grad_B and grad_C, (K, T, W)
+    to_c = scratch(TILE * wing, u)
+    for i in range(count):
+        first = (from_block + i) * LANES
+        wide = min(LANES, channels - first)
+        _gather_rates(A, first, wide, states, a[i * size :])
+        gather(D, first, wide, 1, d_skip[i * LANES :])
+    for row in range(rows):
+        for i in range(count):
+            first = (from_block + i) * LANES
+            wide = min(LANES, channels - first)
+            gather(grad_final[row * channels * states :], first, wide, states, dh[i * size :])
+        for chunk in range(chunks - 1, -1, -1):
+            place = row * length + chunk * CHUNK
+            steps = min(CHUNK, length - chunk * CHUNK)
+            for i in range(count):
+                first = (from_block + i) * LANES
+                wide = min(LANES, channels - first)
+                load_steps(delta, place, steps, delta_step, first, wide, dts[i * wing :])
+                load_steps(u, place, steps, u_step, first, wide, uts[i * wing :])
+                load_steps(grad_y, place, steps, channels, first, wide, gts[i * wing :])
+                skip = load(d_skip, i * LANES)
+                along_d = load(dd, i * LANES)
+                if gated:
+                    load_steps(z, place, steps, z_step, first, wide, slopes[i * wing :])
+                for at in range(i * wing, i * wing + steps * LANES, LANES):
+                    ut = load(uts, at)
+                    gy = load(gts, at)
+                    if gated:
+                        gate = load(slopes, at)
+                        sigmoid = one / (one + exp(nought - gate))
+                        store(slopes, at, gy * sigmoid * (one + gate * (one - sigmoid)))
+                        gy = gy * gate * sigmoid
+                        store(gts, at, gy)
+                    along_d = along_d + gy * ut
+                    store(ungated, at, skip * ut)
+                    store(along_a, at, nought)
+                    store(along_b, at, nought)
+                store(dd, i * LANES, along_d)
+            for tile in range(0, states, TILE):
+                high = min(TILE, states - tile)
+                to_b[:] = 0
+                to_c[:] = 0
+                for i in range(count):
+                    own = i * size + tile * LANES
+                    at = ((row * chunks + chunk) * blocks + from_block + i) * size + tile * LANES
+                    for s in range(high):
+                        store(h, s * LANES, load(saved, at + s * LANES))
+                    for k in range(steps):
+                        if is_first[place + k]:
+                            h[:] = 0
+                        dt = load(dts, i * wing + k * LANES)
+                        du = dt * load(uts, i * wing + k * LANES)
+                        gt = load(gts, i * wing + k * LANES)
+                        acc = load(ungated, i * wing + k * LANES)
+                        at_b, at_c = (place + k) * b_step + tile, (place + k) * c_step + tile
+                        to = k * TILE * LANES
+                        for s in range(high):
+                            w = times_exp2(one, dt * load(a, own + s * LANES))
+                            v = load(h, s * LANES)
+                            store(decay, to + s * LANES, w)
+                            store(before, to + s * LANES, v)
+                            v = w * v + du * spread(B, at_b + s)
+                            store(h, s * LANES, v)
+                            acc = acc + v * spread(C, at_c + s)
+                            store(to_c, to + s * LANES, load(to_c, to + s * LANES) + gt * v)
+                        store(ungated, i * wing + k * LANES, acc)
+                    for k in range(steps - 1, -1, -1):
+                        dt = load(dts, i * wing + k * LANES)
+                        du = dt * load(uts, i * wing + k * LANES)
+                        gt = load(gts, i * wing + k * LANES)
+                        by_a = load(along_a, i * wing + k * LANES)
+                        by_b = load(along_b, i * wing + k * LANES)
+                        at_b, at_c = (place + k) * b_step + tile, (place + k) * c_step + tile
+                        to = k * TILE * LANES
+                        for s in range(high):
+                            d = load(dh, own + s * LANES) + gt * spread(C, at_c + s)
+                            store(to_b, to + s * LANES, load(to_b, to + s * LANES) + d * du)
+                            by_b = by_b + d * spread(B, at_b + s)
+                            w = d * load(decay, to + s * LANES)
+                            store(dh, own + s * LANES, w)
+                            x = w * load(before, to + s * LANES)
+                            by_a = by_a + x * load(a, own + s * LANES)
+                            store(da, own + s * LANES, load(da, own + s * LANES) + x * dt)
+                        if is_first[place + k]:
+                            dh[own : own + high * LANES] = 0
+                        store(along_a, i * wing + k * LANES, by_a)
+                        store(along_b, i * wing + k * LANES, by_b)
+                for k in range(steps):
+                    at = share + (place + k) * states + tile
+                    to = k * TILE * LANES
+                    for s in range(high):
+                        grad_B[at + s] = total(load(to_b, to + s * LANES))
+                        grad_C[at + s] = total(load(to_c, to + s * LANES))
+            for i in range(count):
+                first = (from_block + i) * LANES
+                wide = min(LANES, channels - first)
+                skip = load(d_skip, i * LANES)
+                for at in range(i * wing, i * wing + steps * LANES, LANES):
+                    dt = load(dts, at)
+                    ut = load(uts, at)
+                    by_b = load(along_b, at)
+                    store(dts, at, load(along_a, at) * ln_2 + by_b * ut)
+                    store(uts, at, load(gts, at) * skip + by_b * dt)
+                    store(ungated, at, load(ungated, at) * load(slopes, at))
+                store_steps(dts[i * wing :], place, steps, channels, first, wide, grad_delta)
+                store_steps(uts[i * wing :], place, steps, channels, first, wide, grad_u)
+                if gated:
+                    store_steps(ungated[i * wing :], place, steps, channels, first, wide, grad_z)
+        for i in range(count):
+            first = (from_block + i) * LANES
+            wide = min(LANES, channels - first)
+            scatter(dh[i * size :], first, wide, states, grad_initial[row * channels * states :])
+    for i in range(count):
+        first = (from_block + i) * LANES
+        wide = min(LANES, channels - first)
+        scatter(dd[i * LANES :], first, wide, 1, grad_D)
+        scatter(da[i * size :], first, wide, states, grad_A)

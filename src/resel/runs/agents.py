@@ -1,0 +1,70 @@
+"""Agents on disk: the weights, the config they belong to and the spaces they act in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from resel.config import Config, NetworkConfig
+from resel.envs import AnyEnv, check_spaces, spaces_of
+from resel.errors import ConfigError, DamagedFileError
+from resel.methods import Learner
+from resel.networks import Critic, Dimensions, Policy
+from resel.runs.bundle import Bundle, read_bundle, write_bundle
+from resel.training import check_tensors
+
+Path = str | os.PathLike[str]
+
+
+def save_agent(path: Path, learner: Learner, env: AnyEnv) -> None:
+    """Write an agent directory: safetensors, JSON and hashes."""
+    write_bundle(
+        path,
+        "agent",
+        {"weights": learner.weights()},
+        {"agent": {"config": learner.config.to_json(), "spaces": spaces_of(env)}},
+    )
+
+
+def read_agent(path: Path) -> tuple[Config, Bundle]:
+    """The config of a saved agent, and its files, checked but not yet used.
+
+    A run directory stands for its newest agent.
+    """
+    last = os.path.join(path, "agents", "last")
+    if os.path.isfile(os.path.join(path, "config.json")) and os.path.isdir(last):
+        path = last
+    bundle = read_bundle(path, "agent")
+    try:
+        config = Config.from_json(bundle.documents["agent"]["config"])
+    except (KeyError, TypeError, AttributeError, ConfigError) as error:
+        raise DamagedFileError(
+            f"The agent at {os.fspath(path)} has no usable config: {error}"
+        ) from error
+    _check_size(config.network, bundle.tensors.get("weights", {}), path)
+    return config, bundle
+
+
+def _check_size(network: NetworkConfig, weights: Mapping[str, Tensor], path: Path) -> None:
+    """Refuse a config whose network is far larger than the weights, before it takes memory."""
+    deep = max(network.input_layers, network.blocks, network.head_layers) > len(weights)
+    if not deep:
+        with torch.device("meta"):  # shapes alone
+            parts = [kind(Dimensions(1, 1, False), network) for kind in (Policy, Critic)]
+        least = sum(t.numel() for part in parts for t in part.state_dict().values())
+    if deep or least > 2 * sum(t.numel() for t in weights.values()) + 10**6:
+        raise DamagedFileError(
+            f"The agent at {os.fspath(path)} describes a network much larger than its weights: it "
+            "was altered. Use an earlier copy."
+        )
+
+
+def use_weights(bundle: Bundle, learner: Learner, env: AnyEnv) -> None:
+    """Put a saved agent's weights into a learner built for the same config and spaces."""
+    check_spaces(env, bundle.documents["agent"].get("spaces"), "env")
+    weights = bundle.tensors.get("weights", {})
+    check_tensors(weights, learner.weights(), "the agent")
+    learner.load_weights(weights)

@@ -1,0 +1,123 @@
+"""Whether a run may start, or go on, in a directory and on a machine."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any, Literal
+
+from resel.config import Config, TrainingConfig
+from resel.data import ReplayBuffer
+from resel.envs import AnyEnv
+from resel.errors import ConfigError, ReselError, RunDirectoryError
+from resel.runs.agents import read_agent
+from resel.runs.bundle import read_bundle
+from resel.runs.directory import RunDirectory
+from resel.runs.memory import available_memory, format_bytes
+
+Resume = Literal["never", "auto"]
+
+
+def existing_directory(config: Config, path: Path) -> RunDirectory | None:
+    """The run in `path`, ours to write from now on, if there is one with these settings."""
+    if not (path / "config.json").exists():
+        return None
+    directory = RunDirectory.open(path)
+    try:
+        _check_same(Config.from_json(directory.read_config()), config, path)
+    except BaseException:
+        directory.close()
+        raise
+    return directory
+
+
+_MAY_DIFFER = (
+    "steps",
+    "eval_every",
+    "eval_episodes",
+    "checkpoint_every",
+    "log_every",
+    "threads",
+    "env_workers",
+    "env_timeout",
+    "env_restarts",
+    "on_divergence",
+    "disk_tries",
+    "disk_wait",
+)
+"""`threads` is compared with the machine."""
+
+
+def saved_config(path: Path) -> Config:
+    """The settings of the run in a directory."""
+    return Config.from_json(RunDirectory.open(path, read_only=True).read_config())
+
+
+def finished_result(config: Config, path: Path) -> dict[str, Any] | None:
+    """The result of the run in `path` if it needs no more steps for these settings.
+
+    A run whose last agent cannot be read is not finished: that agent is in its checkpoints.
+    """
+    if not (path / "config.json").exists():
+        return None
+    directory = RunDirectory.open(path, read_only=True)
+    _check_same(Config.from_json(directory.read_config()), config, path)
+    result = directory.read_result() or {}
+    done = result.get("status") == "completed" and result.get("steps", 0) >= config.training.steps
+    return result if done and _is_whole(directory) else None
+
+
+def _is_whole(directory: RunDirectory) -> bool:
+    """Whether what a finished run is kept for can be read; other damage is only told."""
+    try:
+        read_agent(directory.last_agent_path)
+    except ReselError as error:
+        warnings.warn(f"{error} The run makes it anew from its checkpoints.", stacklevel=3)
+        return False
+    try:
+        read_agent(directory.best_agent_path)
+    except ReselError as error:
+        warnings.warn(f"{error} The last agent of the run is good.", stacklevel=3)
+    for newest in directory.checkpoints()[-1:]:
+        try:
+            read_bundle(newest, "checkpoint")
+        except ReselError as error:
+            warnings.warn(
+                f"{error} The agents of the run are good, but made longer it would go on from an "
+                "earlier checkpoint, if there is one.",
+                stacklevel=3,
+            )
+    return True
+
+
+def check_memory(settings: TrainingConfig, env: AnyEnv) -> int:
+    """The memory the replay buffer will take, refused if it is not there."""
+    steps = min(settings.buffer_steps, settings.steps)
+    sizes = env.observation.size, env.action.stored_size
+    planned, free = ReplayBuffer.planned_bytes(steps, *sizes), available_memory()
+    if free is not None and planned > free:
+        fitting = int(0.8 * free / planned * steps)
+        raise ConfigError(
+            f"The replay buffer would take {format_bytes(planned)}, but only {format_bytes(free)} "
+            f"of memory are free: lower --buffer-steps (to about {fitting:,}) or use a machine "
+            "with more memory. Nothing was written."
+        )
+    return planned
+
+
+def changed_settings(saved: Config, wanted: Config) -> list[str]:
+    """In words, the settings that differ and may not: a run is continued with its own settings."""
+    before, now = saved.flat() | {"task": saved.task}, wanted.flat() | {"task": wanted.task}
+    return [
+        f"{n}: {before[n]!r} there, {now[n]!r} asked"
+        for n in now
+        if before[n] != now[n] and n not in _MAY_DIFFER
+    ]
+
+
+def _check_same(saved: Config, wanted: Config, path: Path) -> None:
+    if changed := changed_settings(saved, wanted):
+        raise RunDirectoryError(
+            f"{path} holds a run with other settings ({', '.join(changed)}). Use those, or another "
+            f"--run-dir; what may change on the way is {', '.join(_MAY_DIFFER)}."
+        )

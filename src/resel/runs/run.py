@@ -1,0 +1,338 @@
+"""A training run with a directory: start or continue, save as it goes, leave a result."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from resel.config import Config
+from resel.envs import check_spaces, spaces_of
+from resel.errors import (
+    DamagedFileError,
+    DivergedError,
+    EnvironmentFault,
+    RunDirectoryError,
+    StorageError,
+)
+from resel.runs.agents import save_agent
+from resel.runs.bundle import Bundle, read_bundle, write_bundle
+from resel.runs.directory import RunDirectory
+from resel.runs.machine import describe_machine, differences, numeric_machine
+from resel.runs.metrics import MetricsLog, read_metrics
+from resel.runs.preflight import Resume, changed_settings, check_memory, existing_directory
+from resel.runs.replay_log import ReplayLog, restore_trainer
+from resel.runs.retry import RetryWrites
+from resel.training import (
+    ROLLBACKS,
+    Callback,
+    Trainer,
+    TrainProgress,
+    damaged_if_wrong,
+    describe_groups,
+    is_good,
+    task_envs,
+    whole,
+)
+
+Status = Literal["completed", "interrupted", "diverged", "failed"]
+
+
+class Run:
+    """One `resel train`: a trainer and the directory it writes to."""
+
+    def __init__(
+        self,
+        config: Config,
+        path: Path,
+        resume: Resume = "never",
+        wandb: bool = False,
+        force: bool = False,
+    ) -> None:
+        self.config = config
+        self._open = ExitStack()
+        try:
+            settings = config.training
+            # At once, so that a run in use is told before simulators are started.
+            held = existing_directory(config, path) if resume == "auto" else None
+            if held is not None:
+                self._open.callback(held.close)
+            # Before a new directory, so that what cannot start leaves nothing behind.
+            envs, evaluation = task_envs(config)
+            for env in (*envs, evaluation):
+                self._open.callback(env.close)
+            self._env = envs[0]
+            self.buffer_bytes = check_memory(settings, self._env)
+            self.trainer = Trainer(config, envs, evaluation)
+            self._retry = RetryWrites(
+                settings.disk_tries, settings.disk_wait, lambda: self.trainer.stopping
+            )
+            device = str(self.trainer.learner.device)
+            self._machine = numeric_machine(device)
+            self.inexact: list[str] = []
+            self.directory = held or RunDirectory.create(path, config.to_json())
+            self._open.callback(self.directory.close)
+            self._replay = ReplayLog(self.directory.replay_path)
+            # Nothing on the disk is touched before it is clear that the run can go on.
+            position = self._continue(force) if held else None
+            self.resumed_at = None if position is None else self.trainer.step
+            self.begins_again = held is not None and position is None
+            log = MetricsLog(self.directory, wandb=wandb, patience=self._retry)
+            self.log = self.trainer.log = self._open.enter_context(log)
+            if held:
+                self._forget_after(position or 0)
+            self.trainer.write_early_events()
+        except BaseException:
+            self._open.close()
+            raise
+        self._fault: str | None = None
+        self._best = max((mean for _, mean, _ in self.trainer.evaluations), default=None)
+        self._evaluated = len(self.trainer.evaluations)
+        self.directory.write_environment(
+            {
+                **describe_machine(settings.threads, device),
+                "parameter_groups": describe_groups(self.trainer.learner),
+            }
+        )
+
+    def _continue(self, force: bool) -> int | None:
+        """Load the newest checkpoint that is good; its place in the metrics, None without one."""
+        checkpoints = self.directory.checkpoints()
+        for path in reversed(checkpoints):
+            try:
+                bundle = _read_checkpoint(path)
+                position, lost = self._check_origin(bundle, force)
+                exact = restore_trainer(self.trainer, bundle, self._replay)
+            except DamagedFileError as error:
+                warnings.warn(f"{error} Trying the one before.", stacklevel=2)
+                continue
+            self.inexact = lost
+            if not exact:
+                self.inexact.append("an environment did not repeat an unfinished episode")
+                warnings.warn(
+                    "The environment did not repeat an unfinished episode, which was dropped: "
+                    "the run goes on, but not exactly as it would have.",
+                    stacklevel=2,
+                )
+            return position
+        if checkpoints:
+            raise DamagedFileError(
+                f"No checkpoint in {self.directory.path} can be read, so the run cannot be "
+                "continued; nothing was changed. Start anew in another --run-dir."
+            )
+        return None
+
+    def _check_origin(self, bundle: Bundle, force: bool) -> tuple[int, list[str]]:
+        """The place in the metrics, and why the run is no longer exact; refuses other machines."""
+        with damaged_if_wrong():
+            record = bundle.documents["run"]
+            check_spaces(self._env, bundle.documents["spaces"], "the environment now")
+            position, inexact = whole(record, "metrics_position"), [*map(str, record["inexact"])]
+            changed = differences(dict(record["machine"]), self._machine)
+            saved = Config.from_json(bundle.documents["config"])
+            if changed_settings(saved, self.config):
+                raise DamagedFileError("The checkpoint belongs to a run with other settings.")
+        if changed and not force:
+            raise RunDirectoryError(
+                f"The run in {self.directory.path} cannot go on exactly here, because the machine "
+                f"differs ({'; '.join(changed)}). Continue it where it began, or add --force to "
+                "go on inexactly, which the result will say. Nothing was changed."
+            )
+        return position, inexact + [reason for reason in changed if reason not in inexact]
+
+    def _forget_after(self, position: int) -> None:
+        """Bring the disk to the step the run goes on from, and note what is not exact in that."""
+        self.log.truncate_to(position)
+        self.directory.set_aside_after(self.trainer.step)
+        self._replay.remove_unneeded(self.directory.checkpoints())
+        if self.config.to_json() != self.directory.read_config():
+            self.directory.write_config(self.config.to_json())
+        if self.inexact:
+            reasons = "; ".join(self.inexact)
+            self.log.write("resume", self.trainer.step, {"exact": False, "reasons": reasons})
+
+    def train(self, callbacks: Sequence[Callback] = ()) -> dict[str, Any]:
+        """Train to the configured step and return the result that is also written to disk."""
+        status: Status = "failed"
+        try:
+            done = self._train_and_evaluate(callbacks)
+            self._save()
+            status = "completed" if done else "interrupted"
+        except EnvironmentFault as fault:
+            self._fault = str(fault)
+            self._save()  # what the fault interrupted was undone, so the run can go on from here
+            raise
+        except DivergedError as error:
+            status = "diverged"
+            self._give_up(str(error))
+            raise
+        except KeyboardInterrupt:  # a second one: what was saved last stays the place to go on from
+            status = "interrupted"
+            raise
+        finally:
+            result = self._result(status)
+            self._write_result(result, ended_well=status in ("completed", "interrupted"))
+        return result
+
+    def _write_result(self, result: dict[str, Any], ended_well: bool) -> None:
+        if ended_well:
+            self._retry(lambda: self.directory.write_result(result))
+            return
+        try:
+            self.directory.write_result(result)
+        except StorageError as error:  # what ended the run is more important
+            warnings.warn(str(error), stacklevel=2)
+
+    def _train_and_evaluate(self, callbacks: Sequence[Callback]) -> bool:
+        """Train to the configured step, going back where that is allowed; False if stopped."""
+        while True:
+            try:
+                left = self.config.training.steps - self.trainer.step
+                done = left <= 0 or self.trainer.train(left, [self._save_when_due, *callbacks])
+                if done:
+                    self._final_evaluation()
+                return done
+            except DivergedError as error:
+                if self.config.training.on_divergence != "rollback":
+                    raise
+                self._roll_back(error)
+
+    def _roll_back(self, error: DivergedError) -> None:
+        """Go back to the last good checkpoint, or raise the error."""
+        used = self.trainer.guard.rollbacks
+        if used == ROLLBACKS:
+            raise DivergedError(f"{error} The run had gone back {used} times before.") from error
+        last = self.trainer.evaluations[-1][0] if self.trainer.evaluations else -1
+        evaluated_at = last if self.config.training.eval_every else None
+        for path in reversed(self.directory.checkpoints()):
+            try:
+                bundle = _read_checkpoint(path)
+                if is_good(bundle.tensors, bundle.documents, evaluated_at):
+                    self._return_to(bundle, str(error))
+                    return
+            except DamagedFileError as damage:
+                warnings.warn(f"{damage} Trying the one before.", stacklevel=2)
+        raise DivergedError(f"{error} There is no good checkpoint to go back to.") from error
+
+    def _return_to(self, bundle: Bundle, reason: str) -> None:
+        """Go on from a checkpoint; of what came after it only the events stay on record."""
+        diverged_at = self.trainer.step
+        self.trainer.roll_back(lambda trainer: restore_trainer(trainer, bundle, self._replay))
+        written = read_metrics(self.directory.metrics_path)
+        self.log.truncate_to(bundle.documents["run"]["metrics_position"])
+        self.directory.drop_checkpoints_after(self.trainer.step)
+        for line in written[len(read_metrics(self.directory.metrics_path)) :]:
+            if line.pop("kind") == "event":
+                self.log.write("event", line.pop("step"), line)
+        self._best = max((mean for _, mean, _ in self.trainer.evaluations), default=None)
+        self._evaluated = len(self.trainer.evaluations)
+        count = self.trainer.guard.rollbacks
+        self.log.write(
+            "event",
+            self.trainer.step,
+            {
+                "event": "rolled back",
+                "message": reason,
+                "diverged_at": diverged_at,
+                "rollbacks": count,
+            },
+        )
+        warnings.warn(
+            f"{reason} The run goes back to step {self.trainer.step} (roll-back {count} of "
+            f"{ROLLBACKS}).",
+            stacklevel=2,
+        )
+        self._save()  # or a run that is killed now would forget that it has gone back
+
+    def _give_up(self, reason: str) -> None:
+        """Leave a run that has diverged readable: the reason, and the agent if it can act."""
+        self._fault = reason
+        self.log.write("event", self.trainer.step, {"event": "diverged", "message": reason})
+        learner = self.trainer.learner
+        if all(bool(torch.isfinite(weight).all()) for weight in learner.weights().values()):
+            save_agent(self.directory.last_agent_path, learner, self._env)
+
+    def close(self) -> None:
+        """Release simulators, log and lock."""
+        self._open.close()
+
+    def _final_evaluation(self) -> None:
+        evaluations = self.trainer.evaluations
+        if not evaluations or evaluations[-1][0] < self.trainer.step:
+            self.trainer.evaluate()
+        self._save_best()
+
+    def _save_when_due(self, progress: TrainProgress) -> None:
+        if len(self.trainer.evaluations) > self._evaluated:
+            self._save_best()
+        every = self.config.training.checkpoint_every
+        before = progress.step - self.config.training.num_envs
+        if every and progress.step // every > before // every:
+            self.trainer.check()  # what has diverged is not saved
+            self._save()
+
+    def _save_best(self) -> None:
+        self._evaluated = len(self.trainer.evaluations)
+        mean = self.trainer.evaluations[-1][1]
+        if self._best is None or mean >= self._best:
+            self._best = mean
+            best = self.directory.best_agent_path
+            self._retry(lambda: save_agent(best, self.trainer.learner, self._env))
+
+    def _save(self) -> None:
+        """Checkpoint and last agent; the previous checkpoint is kept as well."""
+        self._retry(self._write_checkpoint)
+        self._retry(self._write_last_agent)
+
+    def _write_last_agent(self) -> None:
+        last = self.directory.last_agent_path
+        self.directory.make_way(last)
+        save_agent(last, self.trainer.learner, self._env)
+
+    def _write_checkpoint(self) -> None:
+        path = self.directory.checkpoint_path(self.trainer.step)
+        tensors, documents = self.trainer.checkpoint()
+        documents["segments"] = self._replay.save(self.trainer.buffer)
+        documents["spaces"] = spaces_of(self._env)
+        documents["run"] = {
+            "metrics_position": self.log.position(),
+            "machine": self._machine,
+            "inexact": self.inexact,
+        }
+        self.directory.make_way(path)
+        write_bundle(path, "checkpoint", tensors, documents)
+        self.directory.prune_checkpoints(keep=2)
+        self._replay.remove_unneeded(self.directory.checkpoints())
+
+    def _result(self, status: Status) -> dict[str, Any]:
+        final = self.trainer.final_score()
+        return {
+            "task": self.config.task,
+            "encoder": self.config.network.encoder,
+            "steps": self.trainer.step,
+            "seed": self.config.training.seed,
+            "status": status,
+            "eval_return_mean": final.mean,
+            "eval_return_std": final.deviation,
+            "final_evaluations": final.evaluations,
+            "success_rate": self.trainer.success_rate,
+            "updates": self.trainer.learner.updates,
+            "env_restarts": self.trainer.restarts.used,
+            "skipped_updates": self.trainer.guard.skipped,
+            "rollbacks": self.trainer.guard.rollbacks,
+            "fault": self._fault,
+            "wall_seconds": self.trainer.seconds,
+            "exact": not self.inexact,
+            "inexact_because": self.inexact,
+        }
+
+
+def _read_checkpoint(path: Path) -> Bundle:
+    try:
+        return read_bundle(path, "checkpoint")
+    except RunDirectoryError as error:  # something else is in its place
+        raise DamagedFileError(str(error)) from error

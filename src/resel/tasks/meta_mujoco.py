@@ -1,0 +1,169 @@
+"""Meta-RL with MuJoCo robots: a goal hidden in the reward, and two episodes to find and use it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from resel.errors import ConfigError
+from resel.tasks.simulators import mujoco_env
+from resel.tasks.splits import TaskSplit
+from resel.tasks.strict import Sealed
+
+Reward = Callable[[dict[str, Any], NDArray[Any], float], float]
+"""From the simulator's info, the action and the goal."""
+
+
+class HiddenGoal(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Pays by a goal that is drawn at each reset and stands in `info` only."""
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        goals: NDArray[np.float64],
+        split: TaskSplit,
+        reward: Reward,
+    ) -> None:
+        super().__init__(env)
+        self.goals, self.split = goals, split
+        self._reward, self._task = reward, 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """A new goal, or with `options={"task": 3}` that one; the start does not depend on it."""
+        observation, info = self.env.reset(seed=seed)
+        self._task = self.split.draw(self.np_random, seed, options)
+        return observation, {**info, **self._told()}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """A step of the robot, paid by the goal."""
+        observation, _, terminated, truncated, info = self.env.step(action)
+        reward = self._reward(info, np.asarray(action), float(self.goals[self._task]))
+        return observation, reward, terminated, truncated, {**info, **self._told()}
+
+    def restart(self) -> tuple[Any, dict[str, Any]]:
+        """Back to a start, with the same goal."""
+        observation, info = self.env.reset()
+        return observation, {**info, **self._told()}
+
+    def _told(self) -> dict[str, Any]:
+        return {"task": self._task, "goal": float(self.goals[self._task])}
+
+
+class Trial(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Several episodes with one goal as a single one, so that memory reaches across them.
+
+    The observation gets a flag that is 1 when an episode ended with this step. Then it still
+    shows that episode's last state, while the next action already acts on the new start, which
+    only `info["start_observation"]` shows; this is how the earlier work does it. The trial
+    terminates with a fall in its last episode and is truncated at the end of that episode's time.
+    """
+
+    def __init__(self, env: HiddenGoal, episodes: int = 2, episode_steps: int = 200) -> None:
+        for name, value in (("episodes", episodes), ("episode_steps", episode_steps)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ConfigError(f"{name}={value!r} cannot work: a whole number of at least 1.")
+        super().__init__(env)
+        self._goal = env
+        self.episodes, self.episode_steps = episodes, episode_steps
+        base = env.observation_space
+        assert isinstance(base, spaces.Box)
+        self.observation_space = spaces.Box(
+            np.append(base.low, 0.0), np.append(base.high, 1.0), dtype=base.dtype.type
+        )
+        self._episode = self._time = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """A new trial with a new goal."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._episode = self._time = 0
+        return np.append(observation, 0.0), {**info, "episode": 0}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """A step of the episode under way; the last step of one begins the next."""
+        observation, reward, fallen, _, info = self.env.step(action)
+        info["episode"] = self._episode
+        self._time += 1
+        ended = fallen or self._time == self.episode_steps
+        last = self._episode == self.episodes - 1
+        if ended and not last:
+            self._episode, self._time = self._episode + 1, 0
+            info["start_observation"] = np.append(self._goal.restart()[0], 0.0)
+        seen = np.append(observation, float(ended))
+        return seen, reward, fallen and last, ended and last and not fallen, info
+
+
+class TorsoPosition(gymnasium.ObservationWrapper[Any, Any, Any]):
+    """Adds the position of the torso to a MuJoCo robot's observation."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        super().__init__(env)
+        base = env.observation_space
+        assert isinstance(base, spaces.Box)
+        self.observation_space = spaces.Box(-np.inf, np.inf, (base.shape[0] + 3,), base.dtype.type)
+
+    def observation(self, observation: NDArray[Any]) -> NDArray[Any]:
+        """The same with three numbers more."""
+        simulator: Any = self.unwrapped
+        return np.concatenate([observation, simulator.get_body_com("torso")])
+
+
+def ant_direction(
+    split: str = "all",
+    episodes: int = 2,
+    episode_steps: int = 200,
+    render_mode: str | None = None,
+) -> gymnasium.Env[Any, Any]:
+    """Run in one of two directions, 1 radian to either side of straight ahead."""
+
+    def reward(info: dict[str, Any], action: NDArray[Any], angle: float) -> float:
+        velocity = info["x_velocity"] * np.cos(angle) + info["y_velocity"] * np.sin(angle)
+        return float(velocity - 0.5 * np.square(action).sum() + 1.0)
+
+    goals = np.array([-1.0, 1.0])
+    env = HiddenGoal(mujoco_env("Ant", render_mode), goals, TaskSplit(2, 1, split), reward)
+    return Sealed(Trial(env, episodes, episode_steps))
+
+
+def cheetah_direction(
+    split: str = "all",
+    episodes: int = 2,
+    episode_steps: int = 200,
+    render_mode: str | None = None,
+) -> gymnasium.Env[Any, Any]:
+    """Run forwards or backwards."""
+
+    def reward(info: dict[str, Any], action: NDArray[Any], sign: float) -> float:
+        return float(sign * info["x_velocity"] - 0.05 * np.square(action).sum())
+
+    robot = TorsoPosition(mujoco_env("HalfCheetah", render_mode))
+    env = HiddenGoal(robot, np.array([-1.0, 1.0]), TaskSplit(2, 1, split), reward)
+    return Sealed(Trial(env, episodes, episode_steps))
+
+
+def cheetah_velocity(
+    split: str = "train",
+    tasks: int = 120,
+    train_tasks: int = 100,
+    task_seed: int = 1337,
+    episodes: int = 2,
+    episode_steps: int = 200,
+    render_mode: str | None = None,
+) -> gymnasium.Env[Any, Any]:
+    """Run at a velocity from 0 to 3."""
+
+    def reward(info: dict[str, Any], action: NDArray[Any], velocity: float) -> float:
+        return float(-abs(info["x_velocity"] - velocity) - 0.05 * np.square(action).sum())
+
+    parts = TaskSplit(tasks, train_tasks, split)
+    velocities = np.random.RandomState(task_seed).uniform(0.0, 3.0, tasks)
+    robot = TorsoPosition(mujoco_env("HalfCheetah", render_mode))
+    return Sealed(Trial(HiddenGoal(robot, velocities, parts, reward), episodes, episode_steps))

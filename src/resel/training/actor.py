@@ -1,0 +1,119 @@
+"""Acting with a recurrent policy: everything it must carry from step to step, in one object."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from resel.errors import DivergedError
+from resel.methods import Learner
+from resel.networks import Categorical, ContextInputs, PolicyDistribution, State
+
+
+@dataclass(frozen=True)
+class PolicyState:
+    """Hidden state, last observation and last action of some rows; all zero at a start.
+
+    The last observation is kept as the network saw it, the last action as it is fed back.
+    """
+
+    hidden: State
+    observation: Tensor  # (rows, O)
+    action: Tensor  # (rows, A)
+
+    @property
+    def rows(self) -> int:
+        """Environments it stands for."""
+        return len(self.observation)
+
+    def reset(self, rows: NDArray[np.bool_]) -> PolicyState:
+        """The same with these rows back at the start of an episode."""
+        if not rows.any():
+            return self
+        mask = torch.from_numpy(rows).to(self.observation.device)
+
+        def clear(x: Tensor) -> Tensor:
+            return x.masked_fill(mask.view(-1, *[1] * (x.dim() - 1)), 0)
+
+        return PolicyState(
+            tuple(clear(part) for part in self.hidden), clear(self.observation), clear(self.action)
+        )
+
+
+class Actor:
+    """Runs the learner's policy one step at a time."""
+
+    def __init__(self, learner: Learner) -> None:
+        self._learner = learner
+        self._dims, self.device = learner.dims, learner.device
+        self._row_shapes = _row_shapes(self.initial_state(1))
+
+    def initial_state(self, rows: int) -> PolicyState:
+        """The state at the start of an episode."""
+        return PolicyState(
+            self._learner.policy.initial_state(rows),
+            torch.zeros(rows, self._dims.observation, device=self.device),
+            torch.zeros(rows, self._dims.action, device=self.device),
+        )
+
+    def fits(self, state: PolicyState) -> bool:
+        """Whether a state is of this policy, as far as sizes tell."""
+        return _row_shapes(state) == self._row_shapes
+
+    @torch.inference_mode()  # less to set up for each operation than without gradients only
+    def observe(
+        self, observation: NDArray[np.float32], reward: NDArray[np.float32], state: PolicyState
+    ) -> tuple[PolicyDistribution, PolicyState]:
+        """The policy after observations (rows, O) and the rewards (rows,) of the last step.
+
+        The state returned still holds the last action: see `remember`.
+        """
+        seen = self._learner.normalizer(torch.from_numpy(observation).to(self.device))
+        inputs = ContextInputs(
+            seen,
+            state.observation,
+            state.action,
+            torch.from_numpy(reward).to(self.device)[:, None],
+        )
+        policy, hidden = self._learner.policy.step(inputs, state.hidden)
+        return policy, PolicyState(hidden, seen, state.action)
+
+    def choose(
+        self, policy: PolicyDistribution, generator: torch.Generator | None
+    ) -> NDArray[np.float32]:
+        """Actions as stored, (rows, A) or (rows, 1) of an index: sampled, or the mode if no
+        generator is given."""
+        # Looked at before the choice: the mode of a broken categorical is a valid index.
+        output = (
+            policy.log_probs if isinstance(policy, Categorical) else policy.mean + policy.log_std
+        )
+        if bool(output.isnan().any()):
+            raise DivergedError(
+                "The policy's output is not finite: training has diverged. A smaller "
+                "lr_context_encoder is the first thing to try."
+            )
+        if generator is None:
+            action = policy.mode()
+        elif isinstance(policy, Categorical):
+            action = policy.sample(generator)
+        else:
+            action = policy.sample(generator)[0]
+        chosen: NDArray[np.float32] = action.float().cpu().numpy()
+        return chosen[:, None] if self._dims.discrete else chosen
+
+    def remember(self, state: PolicyState, action: NDArray[np.float32]) -> PolicyState:
+        """The state with the action (as stored) that was really taken."""
+        taken = torch.from_numpy(action).to(self.device)
+        if self._dims.discrete:
+            taken = F.one_hot(taken[:, 0].long(), self._dims.action).float()
+        return dataclasses.replace(state, action=taken)
+
+
+def _row_shapes(state: PolicyState) -> list[torch.Size]:
+    return [part.shape[1:] for part in (*state.hidden, state.observation, state.action)]

@@ -1,0 +1,67 @@
+"""The environments of a run, each in this process or in one of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from resel.config import Config, TrainingConfig
+from resel.envs import AnyEnv, CheckedEnv, Env, EnvFactory, SubprocEnv, build, spaces_of
+from resel.errors import UnsupportedSpaceError
+from resel.tasks import make_env
+
+
+def make_task(config: Config, *, evaluation: bool = False, render_mode: str | None = None) -> Env:
+    """The environment of a config that names its task."""
+    return make_env(
+        config.task,
+        evaluation=evaluation,
+        render_mode=render_mode,
+        max_episode_steps=config.training.max_episode_steps,
+    )
+
+
+def task_envs(config: Config) -> tuple[list[AnyEnv], AnyEnv]:
+    """Environments to train in, and one to evaluate in, of a config that names its task."""
+    make = partial(make_task, config)
+    return make_envs(config.training, make, partial(make_task, config, evaluation=True))
+
+
+def make_envs(
+    settings: TrainingConfig, make: EnvFactory, make_evaluation: EnvFactory
+) -> tuple[list[AnyEnv], AnyEnv]:
+    """The same from functions that make them."""
+    count = settings.num_envs
+    names = [f"Environment {i + 1} of {count}" for i in range(count)]
+    makes = dict.fromkeys(names if count > 1 else ["The environment"], make)
+    makes["The evaluation environment"] = make_evaluation
+    envs: list[AnyEnv] = []
+    try:
+        for name, how in makes.items():
+            envs.append(_make_env(settings, how, name))
+        for env in envs:
+            if isinstance(env, SubprocEnv):
+                env.ready()
+        _check_alike(envs)
+    except BaseException:
+        for env in envs:
+            env.close()
+        raise
+    return envs[:-1], envs[-1]
+
+
+def _make_env(settings: TrainingConfig, make: EnvFactory, name: str) -> AnyEnv:
+    limit, longest = settings.max_episode_steps, settings.buffer_steps
+    if settings.env_workers:
+        return SubprocEnv(make, settings.env_timeout, name=name, limit=limit, longest=longest)
+    return CheckedEnv(build(make, name), make, name=name, limit=limit, longest=longest)
+
+
+def _check_alike(envs: Sequence[AnyEnv]) -> None:
+    first = spaces_of(envs[0])
+    for env in envs[1:]:
+        if spaces_of(env) != first:
+            raise UnsupportedSpaceError(
+                f"{env.name} has spaces {spaces_of(env)}, {envs[0].name.lower()} has "
+                f"{first}: one agent cannot act in both."
+            )
