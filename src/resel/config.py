@@ -1,8 +1,9 @@
-"""All settings of a run: one frozen dataclass per concern, checked when it is built.
+"""All settings of a run, composed: a task, a method with its settings, a network, an encoder, a loop.
 
-Field names are unique across the groups, so a setting is named the same everywhere: as a keyword
-of `RESeL(...)`, as a flag of `resel train` (`lr_policy` is `--lr-policy`) and in `config.json`.
-The defaults are the paper's; tasks bring their own on top of them.
+Methods and encoders bring a frozen dataclass each and declare it here under their name; nothing in
+this file knows one of them. Field names are unique within a config, so a setting is named the same
+everywhere: as a keyword of `Agent(...)`, as a flag of `resel train` (`lr_policy` is `--lr-policy`)
+and in `config.json`.
 """
 
 from __future__ import annotations
@@ -10,19 +11,20 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
-import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from resel.errors import ConfigError
+from resel.registry import ENCODERS, METHODS, MethodLike
 
-EncoderName = Literal["mamba", "gru", "lstm", "mlp"]
 SizeName = Literal["paper", "small", "tiny"]
-LrScope = Literal["encoder", "rnn"]
 OnDivergence = Literal["stop", "rollback"]
+
+SIZES: dict[SizeName, float] = {"paper": 1.0, "small": 0.5, "tiny": 0.25}
+"""Factors on the sizes that a network marks with `scaled`; its other numbers stay as they are."""
 
 
 def parse_count(text: str) -> int:
@@ -52,119 +54,15 @@ Count = Annotated[
 ]
 """An integer that the command line also takes as `1.5e6`."""
 
-SIZES: dict[SizeName, dict[str, int]] = {
-    "paper": {"width": 256, "embedding": 128, "head_width": 256, "state_size": 64},
-    "small": {"width": 128, "embedding": 64, "head_width": 128, "state_size": 32},
-    "tiny": {"width": 64, "embedding": 32, "head_width": 64, "state_size": 16},
-}
-"""The network sizes `--size` chooses from; every other number of the network stays as it is."""
 
-
-@dataclass(frozen=True)
-class NetworkConfig:
-    """Policy and critic, as in the paper's appendix."""
-
-    encoder: EncoderName = "mamba"
-    """Recurrent block of the context encoder; `mlp` has no memory."""
-    embedding: Count = 128
-    """Outputs of each pre-encoder and of the context encoder."""
-    width: Count = 256
-    """Width of the context encoder."""
-    input_layers: Count = 1
-    """Linear + ELU layers in front of the recurrent block."""
-    blocks: Count = 1
-    """Recurrent blocks (mamba) or layers (gru, lstm, mlp)."""
-    state_size: Count = 64
-    """Mamba: states per channel."""
-    conv_kernel: Count = 8
-    """Mamba: taps of the causal convolution; 0 leaves it out."""
-    expansion: Count = 2
-    """Mamba: channels of the scan per unit of width."""
-    feed_forward: bool = True
-    """Mamba: position-wise feed-forward part after each block."""
-    head_width: Count = 256
-    """Width of the hidden layers of the policy and critic MLPs."""
-    head_layers: Count = 2
-    """Hidden layers of the policy and critic MLPs."""
-    critics: Count = 8
-    """Critic heads in the ensemble."""
-    reward_input: bool = False
-    """Feed the last reward to the context encoder, as meta-RL tasks need it."""
-    probability_floor: float = 0.0
-    """Discrete: added to the probability of each action, so that none is given up for good (the
-    released code adds 0.01)."""
-
-    def __post_init__(self) -> None:
-        _one_of(self, "encoder", EncoderName)
-        _at_least(
-            self,
-            1,
-            "embedding",
-            "width",
-            "input_layers",
-            "blocks",
-            "state_size",
-            "expansion",
-            "head_width",
-            "head_layers",
-            "critics",
-        )
-        _at_least(self, 0, "conv_kernel")
-        _between(self, 0.0, 1.0, "probability_floor")
-
-
-@dataclass(frozen=True)
-class AlgorithmConfig:
-    """SAC with a REDQ ensemble and a learning rate of its own for the context encoder."""
-
-    lr_context_encoder: Annotated[float, tyro.conf.arg(aliases=["--lr-ce"])] = 1e-5
-    """Learning rate of the context encoders (LR_CE) of policy and critic."""
-    lr_policy: float = 3e-4
-    """Learning rate of everything else in the policy (LR_other)."""
-    lr_critic: float = 1e-3
-    """Learning rate of everything else in the critic (LR_other)."""
-    lr_alpha: float = 1e-4
-    """Learning rate of log alpha."""
-    lr_scope: LrScope = "encoder"
-    """What the small rate covers: the whole context encoder, or its recurrent layers alone."""
-    batch_steps: Count = 1000
-    """Whole trajectories are drawn until a batch holds at least this many steps."""
-    context_length: Count | None = None
-    """Train on random windows of this many steps instead of whole trajectories."""
-    gamma: float = 0.99
-    """Discount."""
-    entropy_coefficient: float | None = None
-    """Target entropy = -coefficient x action size (Box) or coefficient x log(actions) (Discrete);
-    None means 1 for Box and 0.2 for Discrete."""
-    fixed_alpha: float | None = None
-    """Keep the temperature at this value instead of tuning it."""
-    target_subset: Count = 2
-    """Critic heads drawn for the minimum in the target."""
-    target_keep: float = 0.995
-    """Share of the old target network kept at each soft update."""
-    policy_delay: Count = 2
-    """Critic updates per update of policy and temperature."""
-    reward_scale: float = 1.0
-    """Rewards are multiplied by this in the targets; reported returns are not."""
-    normalize_observations: bool = False
-    """Scale observations by their running mean and deviation, saved with the agent."""
-    clamp_target_values: bool = False
-    """Keep the next value inside the slowly moving range of past targets (the released code's
-    QValueGuard, which the paper does not mention but whose numbers were made with it)."""
-
-    def __post_init__(self) -> None:
-        _one_of(self, "lr_scope", LrScope)
-        _positive(self, "lr_context_encoder", "lr_policy", "lr_critic", "lr_alpha", "reward_scale")
-        _at_least(self, 1, "batch_steps", "context_length", "target_subset", "policy_delay")
-        _between(self, 0.0, 1.0, "gamma", "target_keep")
-        _finite(self, "entropy_coefficient")
-        if self.fixed_alpha is not None:
-            _between(self, 0.0, math.inf, "fixed_alpha")
+def scaled(default: int) -> Any:
+    """A size of a network that `--size` makes smaller."""
+    return field(default=default, metadata={"scaled": True})
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """The loop around the algorithm."""
+    """The loop around the method."""
 
     steps: Count = 1_000_000
     """Environment steps in all."""
@@ -172,10 +70,12 @@ class TrainingConfig:
     """Seed of every random stream of the run."""
     warmup_steps: Count = 5000
     """Steps with uniformly random actions before learning starts."""
+    updates_per_step: float = 1.0
+    """Updates for each environment step, a fraction or above 1."""
     buffer_steps: Count = 1_000_000
     """Capacity of the replay buffer; the oldest whole episodes leave first."""
     num_envs: Count = 1
-    """Environments stepped together; each of their steps is followed by one update."""
+    """Environments stepped together; updates are due for the steps of each."""
     max_episode_steps: Count | None = None
     """Cut episodes (as truncation) after this many steps; None keeps the environment's own limit,
     or cuts after 10,000 where it has none, and never lets one outgrow the buffer."""
@@ -201,14 +101,14 @@ class TrainingConfig:
     device: str = "auto"
     """auto, cpu or cuda (cuda:1 and so on)."""
     threads: Count = 0
-    """CPU threads of the command; 0 takes one below the paper's width, all cores from there on."""
+    """CPU threads; 0 takes one below the paper's width, all cores from there on."""
     disk_tries: Count = 6
     """Tries of a write that the disk refuses, as when it is full, before the run gives up."""
     disk_wait: float = 5.0
     """Seconds before the second of these tries; each further pause is twice as long."""
 
     def __post_init__(self) -> None:
-        _at_least(
+        at_least(
             self,
             1,
             "steps",
@@ -219,7 +119,7 @@ class TrainingConfig:
             "log_every",
             "disk_tries",
         )
-        _at_least(
+        at_least(
             self,
             0,
             "seed",
@@ -229,9 +129,9 @@ class TrainingConfig:
             "checkpoint_every",
             "threads",
         )
-        _positive(self, "env_timeout")
-        _between(self, 0.0, 3600.0, "disk_wait")
-        _one_of(self, "on_divergence", OnDivergence)
+        positive(self, "env_timeout", "updates_per_step")
+        between(self, 0.0, 3600.0, "disk_wait")
+        one_of(self, "on_divergence", OnDivergence)
         if self.max_episode_steps is not None and self.max_episode_steps > self.buffer_steps:
             raise ConfigError(
                 f"max_episode_steps={self.max_episode_steps} does not fit into "
@@ -245,56 +145,113 @@ class TrainingConfig:
 
 
 @dataclass(frozen=True)
+class NoEncoder:
+    """What a network without a context encoder has to set in one: nothing."""
+
+
+GROUPS = ("algorithm", "network", "encoder_settings", "training")
+"""The dataclasses inside a config."""
+NAMES = ("task", "method", "encoder")
+"""What chooses them."""
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything that defines a run. Build it with `Config.build` or change one with `replace`."""
 
-    task: str = ""
+    task: str
     """A task of ours or any Gymnasium id; empty for an environment made by the caller."""
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    algorithm: AlgorithmConfig = field(default_factory=AlgorithmConfig)
+    method: str
+    """The method, by its name in the registry."""
+    encoder: str | None
+    """The context encoder, by name; None for a method without one."""
+    algorithm: Any
+    """The method's own settings."""
+    network: Any
+    """Sizes of its networks."""
+    encoder_settings: Any
+    """Settings of the context encoder."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
-    def __post_init__(self) -> None:
-        if self.algorithm.target_subset > self.network.critics:
-            raise ConfigError(
-                f"target_subset={self.algorithm.target_subset} heads cannot be drawn from "
-                f"critics={self.network.critics}: lower target_subset or raise critics."
-            )
-
     @classmethod
-    def build(cls, task: str, *layers: Mapping[str, Any]) -> Config:
-        """The defaults with layers of settings on top, later ones winning.
+    def build(cls, task: str = "", *layers: Mapping[str, Any]) -> Config:
+        """The method's defaults with layers of settings on top, later ones winning.
 
-        >>> Config.build("Pendulum-V-v0", {"gamma": 0.9}, {"gamma": 0.95}).algorithm.gamma
-        0.95
+        Layers may hold settings of other methods and encoders, which are passed over; `replace`
+        refuses those.
         """
         merged: dict[str, Any] = {}
         for layer in layers:
             merged.update(layer)
-        return cls(task=task).replace(**merged)
+        method = METHODS.get(merged.pop("method", None) or METHODS.first)
+        encoder = _encoder_of(method, merged.pop("encoder", None))
+        empty = cls(
+            task,
+            method.name,
+            encoder,
+            method.settings(),
+            method.network(),
+            _settings_of(encoder)(),
+        )
+        own = empty.flat()
+        for name in [name for name in merged if name not in own]:
+            if not owners(name):
+                raise empty._no_such(name)
+            del merged[name]
+        return empty.replace(**merged)
 
     def replace(self, **settings: Any) -> Config:
         """A copy with these settings changed; names as in the groups, without their prefix."""
+        top: dict[str, Any] = {name: settings.pop(name) for name in NAMES if name in settings}
+        if top.get("method", self.method) != self.method:
+            raise ConfigError(
+                f"The method of a config cannot be replaced ({self.method} by {top['method']}): "
+                "build another config."
+            )
+        before = self
+        if "encoder" in top and top["encoder"] != self.encoder:
+            encoder = _encoder_of(METHODS.get(self.method), top["encoder"])
+            kind = _settings_of(encoder)
+            kept = {
+                f.name: getattr(self.encoder_settings, f.name)
+                for f in dataclasses.fields(kind)
+                if hasattr(self.encoder_settings, f.name)
+            }
+            top |= {"encoder": encoder, "encoder_settings": kind(**kept)}
+            before = dataclasses.replace(self, **top)
         groups: dict[str, dict[str, Any]] = {}
-        top: dict[str, Any] = {}
         for name, value in settings.items():
-            if name == "task":
-                top[name] = value
-                continue
-            group = GROUP_OF.get(name)
+            group = before.group_of(name)
             if group is None:
-                near = _MEANT.get(name) or difflib.get_close_matches(name, GROUP_OF, n=3)
-                hint = f" Did you mean {', '.join(near)}?" if near else ""
-                raise ConfigError(f"There is no setting named {name!r}.{hint}")
-            _check_type(name, value)
+                raise before._no_such(name)
+            _check_type(type(getattr(before, group)), name, value)
             groups.setdefault(group, {})[name] = value
         for group, changes in groups.items():
-            top[group] = dataclasses.replace(getattr(self, group), **changes)
+            top[group] = dataclasses.replace(getattr(before, group), **changes)
         return dataclasses.replace(self, **top)
 
+    def group_of(self, name: str) -> str | None:
+        """The group a setting lives in; None if there is no such setting here."""
+        return next((g for g in GROUPS if name in field_names(type(getattr(self, g)))), None)
+
     def flat(self) -> dict[str, Any]:
-        """All settings by name."""
-        return {name: getattr(getattr(self, group), name) for name, group in GROUP_OF.items()}
+        """All settings by name, `encoder` among them."""
+        found: dict[str, Any] = {"encoder": self.encoder}
+        for group in GROUPS:
+            part = getattr(self, group)
+            found |= {name: getattr(part, name) for name in field_names(type(part))}
+        return found
+
+    def sized(self, size: SizeName) -> dict[str, int]:
+        """The settings that `size` brings to this method and encoder."""
+        if size not in SIZES:
+            raise ConfigError(f"size={size!r} is not known: choose one of {', '.join(SIZES)}.")
+        return {
+            f.name: max(1, round(f.default * SIZES[size]))  # type: ignore[operator]
+            for group in ("network", "encoder_settings")
+            for f in dataclasses.fields(getattr(self, group))
+            if f.metadata.get("scaled")
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` turns back into an equal config."""
@@ -303,47 +260,120 @@ class Config:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Config:
         """Rebuild a config, refusing anything that is unknown or of the wrong type."""
+        names = {key: data[key] for key in NAMES if key in data}
+        for key, value in names.items():
+            if not isinstance(value, str) and not (key == "encoder" and value is None):
+                raise ConfigError(f"{key}={value!r} of a saved config is not a name.")
+        config = cls.build(names.pop("task", ""), {k: v for k, v in names.items() if v is not None})
+        unknown = [key for key in data if key not in NAMES and key not in GROUPS]
         settings: dict[str, Any] = {}
-        unknown = [key for key in data if key != "task" and key not in _GROUPS]
-        for group in _GROUPS:
+        for group in GROUPS:
             part = data.get(group, {})
             if not isinstance(part, Mapping):
                 raise ConfigError(f"The group {group!r} of a saved config is not an object.")
-            unknown += [f"{group}.{key}" for key in part if GROUP_OF.get(key) != group]
+            unknown += [f"{group}.{key}" for key in part if config.group_of(key) != group]
             settings.update(part)
         if unknown:
             raise ConfigError(
                 f"A saved config has entries this version does not know: {', '.join(unknown)}."
             )
-        return cls.build(str(data.get("task", "")), settings)
+        return config.replace(**settings)
+
+    def _no_such(self, name: str) -> ConfigError:
+        """The error for a setting that this method and encoder do not have."""
+        said = f"There is no setting named {name!r}."
+        if found := owners(name):
+            here = f"{self.method} with {self.encoder}" if self.encoder else self.method
+            said = f"{here} has no setting {name!r}: it belongs to {', '.join(found)}."
+        near = OTHER_NAMES.get(name) or difflib.get_close_matches(name, self.flat(), n=3)
+        hint = f" Did you mean {', '.join(near)}?" if near and not found else ""
+        return ConfigError(said + hint)
 
 
-_GROUPS: dict[str, type[Any]] = {
-    "network": NetworkConfig,
-    "algorithm": AlgorithmConfig,
-    "training": TrainingConfig,
-}
-GROUP_OF: dict[str, str] = {
-    f.name: group for group, cls in _GROUPS.items() for f in dataclasses.fields(cls)
-}
-"""Which group each setting lives in."""
+def _settings_of(encoder: str | None) -> type[Any]:
+    return NoEncoder if encoder is None else ENCODERS.get(encoder).settings
+
+
+def _encoder_of(method: MethodLike, asked: str | None) -> str | None:
+    if asked is None:
+        return method.encoder
+    if method.encoder is None:
+        able = [other.name for other in METHODS.all()[0] if other.encoder is not None]
+        raise ConfigError(
+            f"encoder={asked!r}: the method {method.name} has no context encoder. Leave it out, or "
+            f"choose one of {', '.join(able)}."
+        )
+    return ENCODERS.get(asked).name
+
+
+def field_names(kind: type[Any]) -> tuple[str, ...]:
+    """The settings of one dataclass."""
+    return tuple(f.name for f in dataclasses.fields(kind))
+
+
+def owners(name: str) -> list[str]:
+    """Which methods and encoders have a setting of this name."""
+    found = ["the loop"] if name in field_names(TrainingConfig) else []
+    for method in METHODS.all()[0]:
+        if name in (*field_names(method.settings), *field_names(method.network)):
+            found.append(f"method {method.name}")
+    for encoder in ENCODERS.all()[0]:
+        if name in field_names(encoder.settings):
+            found.append(f"encoder {encoder.name}")
+    return found
+
 
 _RATES = ["lr_context_encoder", "lr_policy", "lr_critic"]
-_MEANT: dict[str, list[str]] = {
+OTHER_NAMES: dict[str, list[str]] = {
     "lr_ce": ["lr_context_encoder"],
     "lr_other": ["lr_policy", "lr_critic"],
     "lr": _RATES,
     "learning_rate": _RATES,
+    "actor_lr": ["lr_policy"],
+    "critic_lr": ["lr_critic"],
+    "q_lr": ["lr_critic"],
+    "policy_lr": ["lr_policy"],
+    "ent_coef": ["alpha (the temperature itself)", "target_entropy_scale"],
+    "entropy_coefficient": ["target_entropy_scale"],
+    "target_entropy": ["target_entropy_scale"],
+    "fixed_alpha": ["alpha"],
+    "autotune": ["alpha (None tunes it)"],
+    "target_keep": ["tau (1 - target_keep)"],
+    "polyak": ["tau (1 - polyak)"],
+    "soft_target_tau": ["tau"],
+    "target_subset": ["subset_size"],
+    "critics": ["n_critics"],
+    "blocks": ["n_layers"],
+    "num_layers": ["n_layers"],
+    "hidden_size": ["width", "head_width"],
+    "learning_starts": ["warmup_steps"],
+    "start_steps": ["warmup_steps"],
+    "buffer_size": ["buffer_steps"],
+    "replay_size": ["buffer_steps"],
+    "batch_size": ["batch_steps", "batch_windows", "batch_transitions"],
+    "train_freq": ["updates_per_step"],
+    "gradient_steps": ["updates_per_step"],
+    "utd_ratio": ["updates_per_step"],
+    "net_arch": ["head_width", "head_layers"],
+    "policy_kwargs": ["head_width", "head_layers"],
+    "n_envs": ["num_envs"],
+    "total_timesteps": ["steps"],
+    "discount": ["gamma"],
+    "sequence_length": ["context_length"],
+    "seq_len": ["context_length"],
+    "normalize_obs": ["normalize_observations"],
+    "policy_noise": ["target_noise"],
+    "noise_clip": ["target_noise_clip"],
+    "policy_frequency": ["policy_delay"],
+    "policy_freq": ["policy_delay"],
+    "action_noise": ["exploration_noise"],
 }
-"""What people mean by names that are spelled too differently to be found."""
-
-_HINTS: dict[str, Any] = {
-    name: hint for cls in _GROUPS.values() for name, hint in get_type_hints(cls).items()
-}
+"""What settings of other libraries, and older ones of ours, are called here."""
 
 
-def _check_type(name: str, value: Any) -> None:
-    allowed = get_args(_HINTS[name]) or (_HINTS[name],)
+def _check_type(kind: type[Any], name: str, value: Any) -> None:
+    hint = get_type_hints(kind, include_extras=False)[name]
+    allowed = get_args(hint) or (hint,)
     if value is None and type(None) in allowed:
         return
     plain = [kind for kind in allowed if isinstance(kind, type)]
@@ -364,35 +394,40 @@ def _check_type(name: str, value: Any) -> None:
         )
 
 
-def _values(config: object, names: tuple[str, ...]) -> list[tuple[str, Any]]:
+def _values(config: object, names: Iterable[str]) -> list[tuple[str, Any]]:
     return [(n, getattr(config, n)) for n in names if getattr(config, n) is not None]
 
 
-def _at_least(config: object, lowest: int, *names: str) -> None:
+def at_least(config: object, lowest: int, *names: str) -> None:
+    """Refuse settings below a number; None passes."""
     for name, value in _values(config, names):
         if value < lowest:
             raise ConfigError(f"{name}={value} is too small: it must be at least {lowest}.")
 
 
-def _positive(config: object, *names: str) -> None:
+def positive(config: object, *names: str) -> None:
+    """Refuse settings that are not finite and above 0; None passes."""
     for name, value in _values(config, names):
         if not (math.isfinite(value) and value > 0):
             raise ConfigError(f"{name}={value} cannot work: it must be a finite number above 0.")
 
 
-def _between(config: object, low: float, high: float, *names: str) -> None:
+def between(config: object, low: float, high: float, *names: str) -> None:
+    """Refuse settings outside a range; None passes."""
     for name, value in _values(config, names):
         if not low <= value <= high or math.isinf(value):
             raise ConfigError(f"{name}={value} is out of range: it must lie in [{low}, {high}].")
 
 
-def _finite(config: object, *names: str) -> None:
+def finite(config: object, *names: str) -> None:
+    """Refuse settings that are not finite; None passes."""
     for name, value in _values(config, names):
         if not math.isfinite(value):
             raise ConfigError(f"{name}={value} must be a finite number.")
 
 
-def _one_of(config: object, name: str, choices: Any) -> None:
+def one_of(config: object, name: str, choices: Any) -> None:
+    """Refuse a setting that is not one of a Literal's words."""
     value = getattr(config, name)
     if value not in get_args(choices):
         known = ", ".join(get_args(choices))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,16 @@ class EpisodeSlice:
     """The world ended after the last of these steps."""
 
 
+class _Index(NamedTuple):
+    """The episodes as arrays, oldest first."""
+
+    begin: NDArray[np.int64]
+    length: NDArray[np.int64]
+    terminated: NDArray[np.bool_]
+    ends: NDArray[np.int64]
+    """Steps of all episodes up to each."""
+
+
 class ReplayBuffer:
     """Holds at most `capacity` steps of episodes and hands out random ones."""
 
@@ -51,7 +61,10 @@ class ReplayBuffer:
             ) from error
         self.added = 0
         """Episodes ever stored; the newest of them are held."""
+        self.columns: dict[str, Floats] = {}
+        """Named columns beside these."""
         self._episodes: deque[EpisodeSlice] = deque()
+        self._index: _Index | None = None
         self._cursor = 0
         self._steps = 0
 
@@ -92,6 +105,7 @@ class ReplayBuffer:
         self.actions[end] = 0
         self.rewards[begin:end] = trajectory.rewards
         self.rewards[end] = 0
+        self._index = None
         self._episodes.append(EpisodeSlice(begin, length, trajectory.terminated))
         self.added += 1
         self._cursor = end + 1
@@ -137,6 +151,53 @@ class ReplayBuffer:
             total += size
         return pieces
 
+    def uniform_windows(
+        self, count: int, length: int, rng: np.random.Generator
+    ) -> list[EpisodeSlice]:
+        """`count` windows of `length` steps, uniform over all places where one can begin.
+
+        An episode of L >= length steps has L - length + 1 of them; a shorter one is taken whole.
+        """
+        index = self._indexed()
+        starts = np.maximum(index.length - length, 0) + 1
+        ends = np.cumsum(starts)
+        drawn = rng.integers(ends[-1], size=count)
+        episode = np.searchsorted(ends, drawn, side="right")
+        offset = drawn - (ends[episode] - starts[episode])
+        size = np.minimum(index.length[episode], length)
+        ended = index.terminated[episode] & (offset + size == index.length[episode])
+        columns = ((index.begin[episode] + offset).tolist(), size.tolist(), ended.tolist())
+        return [EpisodeSlice(*row) for row in zip(*columns, strict=True)]
+
+    def sample_steps(
+        self, count: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Where `count` steps stand in the ring, uniform over all, and which of them ended a world."""
+        index = self._indexed()
+        drawn = rng.integers(self._steps, size=count)
+        episode = np.searchsorted(index.ends, drawn, side="right")
+        left = index.ends[episode] - drawn  # 1 at the last step of an episode
+        at = index.begin[episode] + index.length[episode] - left
+        return at, index.terminated[episode] & (left == 1)
+
+    def newest(self, steps: int) -> list[EpisodeSlice]:
+        """The newest episodes, oldest of them first, that hold at least `steps` steps."""
+        chosen: list[EpisodeSlice] = []
+        total = 0
+        for episode in reversed(self._episodes):
+            if total >= steps:
+                break
+            chosen.append(episode)
+            total += episode.length
+        return chosen[::-1]
+
+    def _indexed(self) -> _Index:
+        if self._index is None:
+            columns = self.state()
+            ends = np.cumsum(columns["length"])
+            self._index = _Index(columns["begin"], columns["length"], columns["terminated"], ends)
+        return self._index
+
     def blocks(self, episode: EpisodeSlice) -> tuple[Floats, Floats, Floats]:
         """The observations, actions and rewards of an episode, where they stand in the ring."""
         begin, end = episode.begin, episode.begin + episode.length
@@ -161,7 +222,7 @@ class ReplayBuffer:
 
         The buffer is empty if that fails.
         """
-        self._episodes, self._cursor, self._steps = deque(), 0, 0
+        self._episodes, self._index, self._cursor, self._steps = deque(), None, 0, 0
         for episode in episodes:
             for block in self.blocks(episode):
                 read(block)

@@ -8,8 +8,8 @@ padding is left at the end of the shorter rows.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ class Batch:
     """Valid places."""
     padding: int
     """Places that hold nothing."""
+    extras: Mapping[str, Tensor] = field(default_factory=dict)
+    """Named columns beside these, each (rows, length, size)."""
     origins: tuple[int, ...] = ()
     """Where in the buffer each piece begins."""
 
@@ -44,6 +46,9 @@ class Batch:
             name: value.to(device, non_blocking=True)
             for name, value in vars(self).items()
             if isinstance(value, Tensor)
+        }
+        moved["extras"] = {
+            name: column.to(device, non_blocking=True) for name, column in self.extras.items()
         }
         return dataclasses.replace(self, **moved)
 

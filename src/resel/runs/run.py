@@ -312,7 +312,8 @@ class Run:
         final = self.trainer.final_score()
         return {
             "task": self.config.task,
-            "encoder": self.config.network.encoder,
+            "method": self.config.method,
+            "encoder": self.config.encoder,
             "steps": self.trainer.step,
             "seed": self.config.training.seed,
             "status": status,

@@ -59,18 +59,6 @@ def get_task(task: str) -> TaskSpec | None:
     return _TASKS.get(task.removeprefix("resel/"))
 
 
-def task_settings(task: str, preset: str = "paper") -> dict[str, Any]:
-    """The settings a preset of our task brings; none for environments of others."""
-    spec = get_task(task)
-    presets = {"paper": dict(spec.settings) if spec else {}}
-    if spec is not None and spec.released is not None:
-        presets["released"] = {**spec.settings, **spec.released}
-    if preset not in presets:
-        known = ", ".join(presets)
-        raise ConfigError(f"preset={preset!r} is not defined for {task!r}: choose from {known}.")
-    return presets[preset]
-
-
 def make_env(
     task: str,
     *,

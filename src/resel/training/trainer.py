@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from resel.config import Config
-from resel.data import Batch, ReplayBuffer, sample_batch
+from resel.data import Batch, Moment, ReplayBuffer
 from resel.envs import AnyEnv, Restarts
 from resel.errors import ConfigError, EnvironmentFault
-from resel.methods import Learner
+from resel.methods import Learner, build_learner
 from resel.networks import Dimensions
 from resel.optim import READ_EVERY
 from resel.randomness import numpy_state, numpy_stream, restore_numpy
@@ -113,7 +113,7 @@ class Trainer:
         self.log: MetricsWriter | None = None
         self.evaluation_env = evaluation_env
         observation, action = envs[0].observation, envs[0].action
-        self.learner = Learner(
+        self.learner: Learner = build_learner(
             config,
             Dimensions(observation.size, action.size, action.discrete),
             choose_device(config.training.device),
@@ -131,7 +131,8 @@ class Trainer:
             config.training.on_divergence == "rollback", self._write_event
         )
         self._sampling = numpy_stream(seed, "sampling")
-        self.episodes = 0
+        self.episodes, self.finished_steps = 0, 0
+        self._schedule = self.learner.schedule
         self.evaluations: list[tuple[int, float, float]] = []  # step, mean, deviation
         self.success_rate: float | None = None
         self.seconds = 0.0
@@ -186,31 +187,33 @@ class Trainer:
     def _advance(self) -> None:
         """One step of every environment and as many updates."""
         settings = self.config.training
-        before = self.step
+        before, finished_before = self.step, self.finished_steps
         if self._evaluation_due:
             self.evaluate()
         for trajectory in self.collector.step(random=before < settings.warmup_steps):
             self.buffer.add(trajectory)
             self.learner.normalizer.update(trajectory.observations)
             self.episodes += 1
+            self.finished_steps += len(trajectory)
             self._returns.add(float(trajectory.rewards.sum(dtype=np.float64)))
         self.step += len(self._envs)
         if self._crossed(before, settings.log_every):
-            self._updates_to_log = self.config.algorithm.policy_delay
+            self._updates_to_log = self.learner.updates_to_log
             self._log_at = self.step
         if self.step >= settings.warmup_steps and len(self.buffer):
-            for _ in self._envs:
+            finished = self.finished_steps
+            for _ in range(
+                self._schedule.due(Moment(before, self.step, finished_before, finished))
+            ):
                 self._update()
         self._evaluation_due = self._crossed(before, settings.eval_every)
         if self._evaluation_due:
             self.evaluate()
 
     def sample(self) -> Batch:
-        """A random batch of whole trajectories (or windows), laid out as the encoder likes it."""
-        encoder = self.learner.policy.trunk.context_encoder.rnn
-        return sample_batch(
-            self.buffer, self.config.algorithm, encoder.suitable_rows, self._sampling
-        )
+        """A random batch, drawn as the method does it and laid out as its policy likes it."""
+        learner = self.learner
+        return learner.sampler.draw(self.buffer, self._sampling, learner.policy.suitable_rows)
 
     def _update(self) -> None:
         batch = self.sample()
@@ -337,6 +340,7 @@ class Trainer:
             "loop": {
                 "step": self.step,
                 "episodes": self.episodes,
+                "finished_steps": self.finished_steps,
                 "returns": self._returns.state(),
                 "success_rate": self.success_rate,
                 "evaluation_due": self._evaluation_due,
@@ -359,6 +363,7 @@ class Trainer:
             check_parts(tensors["loop"], {"evaluations": torch.zeros(0, 3, dtype=torch.float64)})
             loop, clock = documents["loop"], documents["clock"]
             step, episodes = whole(loop, "step"), whole(loop, "episodes")
+            finished_steps = whole(loop, "finished_steps")
             updates_to_log, log_at = whole(loop, "updates_to_log"), whole(loop, "log_at")
             returns, success_rate = (
                 _Returns.restored(loop["returns"]),
@@ -376,7 +381,7 @@ class Trainer:
             self.learner.restore(tensors["learner"], documents["learner"])
             self.guard.restore(documents["guard"])
             exact = self.collector.restore(tensors["collector"], documents["collector"])
-        self.step, self.episodes = step, episodes
+        self.step, self.episodes, self.finished_steps = step, episodes, finished_steps
         self._updates_to_log, self._log_at = updates_to_log, log_at
         self._returns, self.success_rate = returns, success_rate
         self._train_metrics, self.seconds = train_metrics, seconds

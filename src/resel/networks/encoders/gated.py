@@ -1,19 +1,34 @@
-"""GRU and LSTM blocks; the parameters live in torch's own layers."""
+"""GRU and LSTM n_layers; the parameters live in torch's own layers."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor, nn
 
+from resel.config import Count, at_least
 from resel.networks.encoders.base import Encoder, State
+from resel.networks.encoders.registry import EncoderSpec
 from resel.networks.ops.recurrent import by_trajectory, gru_packed
 
 
-class GRUEncoder(Encoder):
-    """Gated recurrent unit, `blocks` layers deep."""
+@dataclass(frozen=True)
+class GatedSettings:
+    """Depth of a gated network."""
 
-    def __init__(self, width: int, blocks: int) -> None:
+    n_layers: Count = 1
+    """Layers on top of each other."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "n_layers")
+
+
+class GRUEncoder(Encoder):
+    """Gated recurrent unit, `n_layers` layers deep."""
+
+    def __init__(self, width: int, n_layers: int) -> None:
         super().__init__()
-        self.layers = nn.GRU(width, width, blocks, batch_first=True)
+        self.layers = nn.GRU(width, width, n_layers, batch_first=True)
 
     def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
         if x.device.type != "cpu":
@@ -33,11 +48,11 @@ class GRUEncoder(Encoder):
 
 
 class LSTMEncoder(Encoder):
-    """Long short-term memory, `blocks` layers deep."""
+    """Long short-term memory, `n_layers` layers deep."""
 
-    def __init__(self, width: int, blocks: int) -> None:
+    def __init__(self, width: int, n_layers: int) -> None:
         super().__init__()
-        self.layers = nn.LSTM(width, width, blocks, batch_first=True)
+        self.layers = nn.LSTM(width, width, n_layers, batch_first=True)
 
     def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
         return by_trajectory(x, is_first, lambda rows: self.layers(rows)[0])
@@ -52,3 +67,17 @@ class LSTMEncoder(Encoder):
         assert isinstance(weight, Tensor)
         shape = (rows, self.layers.num_layers, self.layers.hidden_size)
         return (weight.new_zeros(shape), weight.new_zeros(shape))
+
+
+GRU = EncoderSpec(
+    "gru",
+    "gated recurrent unit",
+    GatedSettings,
+    lambda settings, width: GRUEncoder(width, settings.n_layers),
+)
+LSTM = EncoderSpec(
+    "lstm",
+    "long short-term memory",
+    GatedSettings,
+    lambda settings, width: LSTMEncoder(width, settings.n_layers),
+)

@@ -7,13 +7,16 @@ Glossary
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from resel.config import Count, at_least, scaled
 from resel.networks.encoders.base import Encoder, State
+from resel.networks.encoders.registry import EncoderSpec
 from resel.networks.ops.activation import dense_softplus
 from resel.networks.ops.conv import causal_conv_silu
 from resel.networks.ops.norm import rms_norm
@@ -22,6 +25,26 @@ from resel.networks.ops.scan import selective_scan
 _EPS = 1e-8
 _DELTA_RANGE = (1e-3, 0.1)
 _DELTA_FLOOR = 1e-4
+
+
+@dataclass(frozen=True)
+class MambaSettings:
+    """The paper's block."""
+
+    n_layers: Count = 1
+    """Blocks on top of each other."""
+    state_size: Count = scaled(64)
+    """States per channel."""
+    conv_kernel: Count = 8
+    """Taps of the causal convolution; 0 leaves it out."""
+    expansion: Count = 2
+    """Channels of the scan per unit of width."""
+    feed_forward: bool = True
+    """Position-wise feed-forward part after each block."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "n_layers", "state_size", "expansion")
+        at_least(self, 0, "conv_kernel")
 
 
 class MambaMixer(nn.Module):
@@ -180,7 +203,7 @@ class MambaEncoder(Encoder):
     def __init__(
         self,
         width: int,
-        blocks: int,
+        n_layers: int,
         *,
         expansion: int,
         state_size: int,
@@ -188,15 +211,15 @@ class MambaEncoder(Encoder):
         feed_forward: bool,
     ) -> None:
         super().__init__()
-        self.norms = nn.ModuleList(nn.RMSNorm(width, eps=_EPS) for _ in range(blocks))
+        self.norms = nn.ModuleList(nn.RMSNorm(width, eps=_EPS) for _ in range(n_layers))
         self.mixers = nn.ModuleList(
-            MambaMixer(width, expansion, state_size, conv_kernel) for _ in range(blocks)
+            MambaMixer(width, expansion, state_size, conv_kernel) for _ in range(n_layers)
         )
         self.feed_forwards = nn.ModuleList(
-            FeedForward(width) if feed_forward else nn.Identity() for _ in range(blocks)
+            FeedForward(width) if feed_forward else nn.Identity() for _ in range(n_layers)
         )
         for mixer in self.mixers:
-            mixer.out_proj.weight.data /= blocks**0.5  # type: ignore[union-attr]
+            mixer.out_proj.weight.data /= n_layers**0.5  # type: ignore[union-attr]
         self._at_one_moment = [
             BlockAtOneMoment(*block)
             for block in zip(self.norms, self.mixers, self.feed_forwards, strict=True)
@@ -232,3 +255,17 @@ class MambaEncoder(Encoder):
             if isinstance(mixer, MambaMixer)
             for part in mixer.initial_state(rows)
         )
+
+
+def _build(settings: MambaSettings, width: int) -> MambaEncoder:
+    return MambaEncoder(
+        width,
+        settings.n_layers,
+        expansion=settings.expansion,
+        state_size=settings.state_size,
+        conv_kernel=settings.conv_kernel,
+        feed_forward=settings.feed_forward,
+    )
+
+
+MAMBA = EncoderSpec("mamba", "selective state space blocks", MambaSettings, _build)
