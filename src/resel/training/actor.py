@@ -105,8 +105,7 @@ class Actor:
         # Looked at before the choice: the mode of a broken categorical is a valid index.
         if bool(policy.broken()):
             raise DivergedError(
-                "The policy's output is not finite: training has diverged. A smaller "
-                "lr_context_encoder is the first thing to try."
+                "The policy's output is not finite: training has diverged. " + self._learner.remedy
             )
         action = policy.mode() if generator is None else policy.choose(generator)
         chosen: NDArray[np.float32] = action.float().cpu().numpy()
