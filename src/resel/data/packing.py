@@ -8,8 +8,8 @@ padding is left at the end of the shorter rows.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ class Batch:
     """Valid places."""
     padding: int
     """Places that hold nothing."""
+    extras: Mapping[str, Tensor] = field(default_factory=dict)
+    """Named columns beside these, each (rows, length, size)."""
     origins: tuple[int, ...] = ()
     """Where in the buffer each piece begins."""
 
@@ -45,7 +47,10 @@ class Batch:
             for name, value in vars(self).items()
             if isinstance(value, Tensor)
         }
-        return dataclasses.replace(self, **moved)
+        extras = {
+            name: column.to(device, non_blocking=True) for name, column in self.extras.items()
+        }
+        return dataclasses.replace(self, **moved, extras=extras)
 
 
 def assign_rows(sizes: Sequence[int], rows: int) -> list[list[int]]:
@@ -72,6 +77,10 @@ def pack(buffer: ReplayBuffer, pieces: Sequence[EpisodeSlice], rows: int = 1) ->
     terminated = np.zeros(shape, np.float32)
     is_first = np.ones(shape, np.bool_)  # padding is all starts: it carries nothing
     mask = np.zeros(shape, np.bool_)
+    extras = {
+        name: np.zeros((*shape, column.shape[1]), np.float32)
+        for name, column in buffer.columns.items()
+    }
     steps = 0
     for r, row in enumerate(layout):
         at = 0
@@ -85,6 +94,8 @@ def pack(buffer: ReplayBuffer, pieces: Sequence[EpisodeSlice], rows: int = 1) ->
             terminated[r, end - 1] = piece.terminated
             is_first[r, at + 1 : end + 1] = False
             mask[r, at:end] = True
+            for name, column in buffer.columns.items():
+                extras[name][r, at : end + 1] = column[source]
             steps += piece.length
             at = end + 1
     return Batch(
@@ -96,5 +107,6 @@ def pack(buffer: ReplayBuffer, pieces: Sequence[EpisodeSlice], rows: int = 1) ->
         torch.from_numpy(mask),
         steps=steps,
         padding=is_first.size - steps - len(pieces),
+        extras={name: torch.from_numpy(column) for name, column in extras.items()},
         origins=tuple(piece.begin for piece in pieces),
     )
