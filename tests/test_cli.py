@@ -87,7 +87,9 @@ def test_the_files_of_a_run(finished: Path) -> None:
 
     config = Config.from_json(read(finished / "config.json"))
     assert config.training.steps == 60 and config.network.width == 8
-    assert config.algorithm.entropy_coefficient == task_settings("TMaze-v0")["entropy_coefficient"]
+    assert (
+        config.algorithm.target_entropy_scale == task_settings("TMaze-v0")["target_entropy_scale"]
+    )
 
     environment = read(finished / "environment.json")
     assert environment["device"] == "cpu" and environment["versions"]["torch"]
@@ -261,7 +263,7 @@ def test_values_that_cannot_work(flags: list[str], told: str, capsys: Any, tmp_p
         (["train", "Pendulum-V"], "Pendulum-V-v0"),
         (["train", "nosuchmodule:Thing-v0"], "importing 'nosuchmodule', which failed"),
         (["train", "TMaze-v0", "--preset", "mine"], "choose from paper"),
-        (["train", "TMaze-v0", "--critics", "1"], "lower target_subset or raise critics"),
+        (["train", "TMaze-v0", "--critics", "1"], "lower subset_size or raise critics"),
         (["train", "TMaze-v0", "--device", "tpu"], "'auto', 'cpu', 'cuda'"),
         (
             ["eval", "nowhere"],
@@ -383,11 +385,11 @@ def test_tasks(capsys: Any) -> None:
     shown = capsys.readouterr().out
     assert re.search(r"encoder +gru +task's own", shown)
     assert re.search(r"critics +8 *\n", shown)
-    assert re.search(r"entropy_coefficient +0.2 +task's own", shown)
+    assert re.search(r"target_entropy_scale +0.2 +task's own", shown)
     assert re.search(r"threads +automatic: 1\b", shown) and re.search(r"device +automatic: ", shown)
     assert main(["tasks", "--show", "toy/Box-v0"]) == 0
     shown = capsys.readouterr().out
-    assert re.search(r"entropy_coefficient +automatic: 1 ", shown)
+    assert re.search(r"target_entropy_scale +automatic: 1 ", shown)
     assert re.search(r"threads +automatic: all cores", shown)
 
 

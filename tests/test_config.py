@@ -23,12 +23,12 @@ from resel.errors import ConfigError, ReselError
 
 
 def test_defaults_are_the_papers() -> None:
-    config = Config()
+    config = Config.build()
     network, algorithm = config.network, config.algorithm
     assert (network.embedding, network.width, network.head_width) == (128, 256, 256)
     assert (network.blocks, network.state_size, network.conv_kernel) == (1, 64, 8)
     assert network.encoder == "mamba" and network.feed_forward and not network.reward_input
-    assert (network.critics, network.head_layers, algorithm.target_subset) == (8, 2, 2)
+    assert (network.critics, network.head_layers, algorithm.subset_size) == (8, 2, 2)
     assert (algorithm.lr_context_encoder, algorithm.lr_policy) == (1e-5, 3e-4)
     assert (algorithm.lr_critic, algorithm.lr_alpha) == (1e-3, 1e-4)
     assert (algorithm.gamma, algorithm.target_keep, algorithm.policy_delay) == (0.99, 0.995, 2)
@@ -40,11 +40,11 @@ def test_setting_names_are_unique_across_groups() -> None:
     groups = (NetworkConfig, AlgorithmConfig, TrainingConfig)
     names = [f.name for group in groups for f in dataclasses.fields(group)]
     assert len(names) == len(set(names)) == len(GROUP_OF)
-    assert Config().flat().keys() == GROUP_OF.keys()
+    assert Config.build().flat().keys() == GROUP_OF.keys()
 
 
 def test_the_paper_size_is_the_default() -> None:
-    assert Config().replace(**SIZES["paper"]) == Config()
+    assert Config.build().replace(**SIZES["paper"]) == Config.build()
 
 
 @pytest.mark.parametrize(
@@ -67,15 +67,15 @@ def test_the_paper_size_is_the_default() -> None:
         ("gamma", -0.1),
         ("gamma", float("nan")),
         ("target_keep", 2.0),
-        ("fixed_alpha", -0.1),
+        ("alpha", -0.1),
         ("probability_floor", -0.1),
         ("probability_floor", float("nan")),
-        ("fixed_alpha", float("inf")),
-        ("entropy_coefficient", float("nan")),
+        ("alpha", float("inf")),
+        ("target_entropy_scale", float("nan")),
         ("batch_steps", 0),
         ("context_length", 0),
-        ("target_subset", 0),
-        ("target_subset", 9),
+        ("subset_size", 0),
+        ("subset_size", 9),
         ("critics", 1),
         ("policy_delay", 0),
         ("steps", 0),
@@ -89,7 +89,7 @@ def test_the_paper_size_is_the_default() -> None:
 )
 def test_values_that_cannot_work(name: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=rf"\b{name}="):
-        Config().replace(**{name: value})
+        Config.build().replace(**{name: value})
 
 
 @pytest.mark.parametrize(
@@ -106,39 +106,39 @@ def test_values_that_cannot_work(name: str, value: Any) -> None:
         ("feed_forward", 1),
         ("reward_input", "yes"),
         ("device", 0),
-        ("fixed_alpha", "auto"),
+        ("alpha", "auto"),
         ("context_length", 1.5),
     ],
 )
 def test_values_of_the_wrong_type(name: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=rf"{name}=.* has the wrong type"):
-        Config().replace(**{name: value})
+        Config.build().replace(**{name: value})
 
 
-@pytest.mark.parametrize("name", ["context_length", "fixed_alpha", "entropy_coefficient"])
+@pytest.mark.parametrize("name", ["context_length", "alpha", "target_entropy_scale"])
 def test_optional_settings_take_none(name: str) -> None:
     number = {"context_length": 64}.get(name, 0.5)
-    config = Config().replace(**{name: number})
+    config = Config.build().replace(**{name: number})
     assert config.flat()[name] == number
-    assert config.replace(**{name: None}) == Config()
+    assert config.replace(**{name: None}) == Config.build()
 
 
 def test_whole_numbers_serve_as_floats() -> None:
-    assert Config().replace(gamma=1).algorithm.gamma == 1
+    assert Config.build().replace(gamma=1).algorithm.gamma == 1
 
 
 @pytest.mark.parametrize("device", ["auto", "cpu", "cuda", "cuda:1"])
 def test_devices(device: str) -> None:
-    assert Config().replace(device=device).training.device == device
+    assert Config.build().replace(device=device).training.device == device
 
 
 def test_an_unknown_setting_is_named_with_what_was_meant() -> None:
     with pytest.raises(ConfigError, match=r"'lr_polcy'.*Did you mean .*lr_policy"):
-        Config().replace(lr_polcy=1e-3)
+        Config.build().replace(lr_polcy=1e-3)
     with pytest.raises(ConfigError, match=r"no setting named 'qqqq'\.$"):
-        Config().replace(qqqq=1)
+        Config.build().replace(qqqq=1)
     with pytest.raises(ConfigError, match="no setting named 'network'"):
-        Config().replace(network=NetworkConfig())
+        Config.build().replace(network=NetworkConfig())
 
 
 def test_errors_are_of_the_house() -> None:
@@ -150,21 +150,21 @@ def test_later_layers_win() -> None:
     assert (config.task, config.algorithm.gamma) == ("T", 0.7)
     assert (config.network.width, config.training.steps) == (64, 10)
     untouched = {n: v for n, v in config.flat().items() if n not in ("gamma", "width", "steps")}
-    defaults = Config().flat()
+    defaults = Config.build().flat()
     assert untouched == {n: defaults[n] for n in untouched}
 
 
 def test_layers_are_judged_together() -> None:
     """A value that cannot work may be put right by a later layer."""
     assert Config.build("", {"gamma": 3.0}, {"gamma": 0.9}).algorithm.gamma == 0.9
-    fewer = Config.build("", {"critics": 1}, {"target_subset": 1})
-    assert (fewer.network.critics, fewer.algorithm.target_subset) == (1, 1)
+    fewer = Config.build("", {"n_critics": 1}, {"subset_size": 1})
+    assert (fewer.network.critics, fewer.algorithm.subset_size) == (1, 1)
 
 
 def test_replace_leaves_the_original() -> None:
-    config = Config()
+    config = Config.build()
     changed = config.replace(task="X", width=32, gamma=0.5)
-    assert config == Config() and changed != config
+    assert config == Config.build() and changed != config
     assert (changed.task, changed.network.width) == ("X", 32)
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.task = "Y"  # type: ignore[misc]
@@ -178,13 +178,13 @@ some_settings = st.fixed_dictionaries(
         "width": st.integers(1, 1024),
         "feed_forward": st.booleans(),
         "conv_kernel": st.integers(0, 16),
-        "critics": st.integers(2, 16),
+        "n_critics": st.integers(2, 16),
         "lr_context_encoder": rates,
         "lr_policy": rates,
         "lr_scope": st.sampled_from(["encoder", "rnn"]),
         "gamma": st.floats(0, 1),
-        "fixed_alpha": st.none() | st.floats(0, 10),
-        "entropy_coefficient": st.none() | st.floats(-5, 5),
+        "alpha": st.none() | st.floats(0, 10),
+        "target_entropy_scale": st.none() | st.floats(-5, 5),
         "context_length": st.none() | st.integers(1, 10**6),
         "seed": st.integers(0, 2**63),
         "steps": st.integers(1, 10**9),
@@ -204,7 +204,7 @@ def test_json_round_trip(task: str, changes: dict[str, Any]) -> None:
 
 
 def test_json_may_leave_settings_out() -> None:
-    assert Config.from_json({}) == Config()
+    assert Config.from_json({}) == Config.build()
     assert Config.from_json({"task": "T", "network": {"width": 8}}) == Config.build(
         "T", {"width": 8}
     )
@@ -219,7 +219,7 @@ def test_json_may_leave_settings_out() -> None:
         ({"network": 3}, "'network'"),
         ({"network": {"width": "8"}}, "width="),
         ({"training": {"steps": 2.5}}, "steps="),
-        ({"algorithm": {"target_subset": 9}}, "target_subset=9"),
+        ({"algorithm": {"subset_size": 9}}, "subset_size=9"),
     ],
 )
 def test_json_that_cannot_be_read(data: dict[str, Any], named: str) -> None:

@@ -2,9 +2,25 @@
 
 __version__ = "0.1.0"
 
-from resel.agent import RESeL, configure
+from resel.agent import Agent, RESeL, configure
 from resel.config import Config
 from resel.errors import ReselError
+from resel.methods import Learner, Method, register_method
+from resel.networks import Encoder, EncoderSpec, register_encoder
 from resel.training import PolicyState, TrainProgress
 
-__all__ = ["Config", "PolicyState", "RESeL", "ReselError", "TrainProgress", "configure"]
+__all__ = [
+    "Agent",
+    "Config",
+    "Encoder",
+    "EncoderSpec",
+    "Learner",
+    "Method",
+    "PolicyState",
+    "RESeL",
+    "ReselError",
+    "TrainProgress",
+    "configure",
+    "register_encoder",
+    "register_method",
+]

@@ -8,7 +8,7 @@ import sys
 
 import torch
 
-from resel.config import SIZES
+from resel.training.threads import suitable_threads
 
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
@@ -16,12 +16,10 @@ _KEPT = 1 << 30
 
 
 def prepare_process(threads: int, width: int) -> int:
-    """Choose the CPU threads and keep freed memory for the next update; the threads chosen.
-
-    Networks below the paper's width have too little to do at a time to be shared between cores.
-    """
-    if threads or width < SIZES["paper"]["width"]:
-        torch.set_num_threads(threads or 1)
+    """Choose the CPU threads and keep freed memory for the next update; the threads chosen."""
+    wanted = suitable_threads(threads, width)
+    if wanted is not None:
+        torch.set_num_threads(wanted)
     _keep_freed_memory()
     return torch.get_num_threads()
 

@@ -1,4 +1,4 @@
-"""`RESeL`: learn, predict, save, load. The face a library user sees."""
+"""`Agent`: learn, predict, save, load. The face a library user sees."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from resel.config import SIZES, Config, SizeName
+from resel.config import Config, SizeName
 from resel.envs import (
     AnyEnv,
     CheckedEnv,
@@ -22,10 +22,9 @@ from resel.envs import (
     spaces_of,
 )
 from resel.errors import BadInputError, ConfigError
-from resel.methods import Learner
+from resel.methods import Learner, default_method, get_method, preset_settings
 from resel.randomness import draw_seed, torch_stream
 from resel.runs import read_agent, save_agent, use_weights
-from resel.tasks import task_settings
 from resel.training import (
     Actor,
     Callback,
@@ -37,56 +36,82 @@ from resel.training import (
     make_task,
     task_envs,
 )
+from resel.training.threads import threads_for
 
 
 def configure(
-    task: str, *, preset: str = "paper", size: SizeName | None = None, **settings: Any
+    task: str,
+    *,
+    method: str | None = None,
+    preset: str = "paper",
+    size: SizeName | None = None,
+    **settings: Any,
 ) -> Config:
-    """The settings of a task: its preset, then the network size, then what is asked for."""
-    if size is not None and size not in SIZES:
-        raise ConfigError(f"size={size!r} is not known: choose one of {', '.join(SIZES)}.")
-    return Config.build(
-        task, task_settings(task, preset), SIZES[size] if size is not None else {}, settings
-    )
+    """The settings of a method on a task: its preset, then the network size, then what is asked."""
+    chosen = get_method(method or default_method())
+    layer = preset_settings(chosen, task, preset)
+    usual_size = layer.pop("size", None)
+    encoder = settings.pop("encoder", None) or layer.pop("encoder", None)
+    names = {"method": chosen.name, "encoder": encoder}
+    bare = Config.build(task, names)
+    sizes = [bare.sized(usual_size) if usual_size else {}, layer, bare.sized(size) if size else {}]
+    return Config.build(task, names, *sizes).replace(**settings)
 
 
-class RESeL:
-    """A recurrent agent with a learning rate of its own for its memory.
+class Agent:
+    """An agent that learns with any method of the registry, RESeL by default.
 
     `env` is a task of ours, any registered Gymnasium id, an environment, or a function that makes
-    one. Settings are the fields of `resel.Config` by name (`encoder="gru"`, `lr_policy=1e-3`,
-    `batch_steps=2000`, ...); a whole `config` can be given instead.
+    one. Settings are those of the method, its network, its encoder and the loop by name
+    (`encoder="gru"`, `lr_policy=1e-3`, `batch_steps=2000`, ...; `resel methods --show NAME` lists
+    them); a whole `config` can be given instead.
     """
+
+    _method: str | None = None
+    """The method of a class that has one."""
 
     def __init__(
         self,
         env: str | Env | EnvFactory,
+        method: str | None = None,
         *,
         config: Config | None = None,
         preset: str = "paper",
         size: SizeName | None = None,
         **settings: Any,
     ) -> None:
-        task = env if isinstance(env, str) else ""
+        task, method = env if isinstance(env, str) else "", self._chosen(method)
         if config is None:
-            config = configure(task, preset=preset, size=size, **settings)
+            config = configure(task, method=method, preset=preset, size=size, **settings)
         elif not isinstance(config, Config):
             raise ConfigError(
                 f"config={config!r} is a {type(config).__name__}: it must be a resel.Config. Pass "
-                "single settings by name, as in RESeL(env, gamma=0.9)."
+                f"single settings by name, as in {type(self).__name__}(env, gamma=0.9)."
             )
         elif size is not None or settings or preset != "paper":
             raise ConfigError(
                 "Give either config=... or single settings: config.replace(...) changes a config."
             )
+        elif method not in (None, config.method):
+            raise ConfigError(f"The config is for {config.method}, not for {method}.")
         self.config = config if config.task == task else config.replace(task=task)
         envs, evaluation = _make_envs(env, self.config)
         _check_separate([*envs, *([evaluation] if evaluation else [])])
-        self._trainer = Trainer(self.config, envs, evaluation)
+        with threads_for(self.config):
+            self._trainer = Trainer(self.config, envs, evaluation)
         self._env = envs[0]
         self._sampling = torch_stream(
             self.config.training.seed, "predict", self._trainer.learner.device
         )
+
+    @classmethod
+    def _chosen(cls, method: str | None) -> str | None:
+        if cls._method is not None and method not in (None, cls._method):
+            raise ConfigError(
+                f"{cls.__name__} is an agent with the method {cls._method}: use "
+                f"Agent(env, method={method!r})."
+            )
+        return cls._method or method
 
     @property
     def num_timesteps(self) -> int:
@@ -128,7 +153,7 @@ class RESeL:
         line = None
         if progress_bar:
             line = ProgressLine(self._trainer.step, self._trainer.step + steps)
-        with line or nullcontext():
+        with threads_for(self.config), line or nullcontext():
             self._trainer.train(steps, [*callbacks, *([line] if line else [])])
         return self
 
@@ -147,6 +172,17 @@ class RESeL:
         starts an episode, and `episode_start` starts it for single rows of a batch. Tasks that
         feed the reward back also need the `reward` of the last step.
         """
+        with threads_for(self.config):
+            return self._predict(observation, state, episode_start, deterministic, reward)
+
+    def _predict(
+        self,
+        observation: Any,
+        state: PolicyState | None,
+        episode_start: Any,
+        deterministic: bool,
+        reward: Any,
+    ) -> tuple[Any, PolicyState]:
         spec, actor = self._env.observation, self._trainer.actor
         batched = spec.is_batch(observation)
         rows = len(observation) if batched else 1
@@ -190,7 +226,8 @@ class RESeL:
         rng = np.random.default_rng(self.config.training.seed if seed is None else seed)
         seeds = [draw_seed(rng) for _ in range(_whole("evaluate", episodes))]
         env = self._trainer.evaluation_env
-        result = evaluate(self._trainer.actor, env or self._env, seeds)
+        with threads_for(self.config):
+            result = evaluate(self._trainer.actor, env or self._env, seeds)
         if env is None:
             self._trainer.collector.restart()
         return result.return_mean, result.return_std
@@ -206,7 +243,7 @@ class RESeL:
         env: str | Env | EnvFactory | None = None,
         *,
         device: str = "auto",
-    ) -> RESeL:
+    ) -> Self:
         """Read an agent back, or the newest one of a run directory.
 
         `env` is needed where it was not trained on a named task.
@@ -248,7 +285,7 @@ class RESeL:
 
     def _last_reward(self, reward: Any, starts: NDArray[np.bool_]) -> NDArray[np.float32]:
         if reward is None:
-            if self.config.network.reward_input and not starts.all():
+            if getattr(self.config.network, "reward_input", False) and not starts.all():
                 raise BadInputError(
                     "This agent was trained with the last reward as input: pass it to "
                     "predict(..., reward=...) after the first step of an episode."
@@ -260,6 +297,15 @@ class RESeL:
                 f"reward={reward!r} must be {len(starts)} finite number(s), one per observation."
             )
         return np.where(starts, np.float32(0), given)
+
+
+class RESeL(Agent):
+    """The agent of the paper: `Agent` with its method fixed.
+
+    `env` and settings are given as to `Agent`.
+    """
+
+    _method = default_method()
 
 
 def _whole(verb: str, count: Any) -> int:

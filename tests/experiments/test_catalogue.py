@@ -116,7 +116,7 @@ ATTRIBUTES = {
     "soft-update factor for target value network": "target_keep",
     "number of randomly sampled data (warm-up steps)": "warmup_steps",
     "critic ensemble size": "critics",
-    "REDQ subset size |M| for target min": "target_subset",
+    "REDQ subset size |M| for target min": "subset_size",
 }
 COMPARISONS = ("fig-pomdp", "fig-gravity", "fig-meta", "fig-key-to-door", "table-mdp")
 
@@ -164,7 +164,7 @@ def test_paper_scale_has_the_papers_steps_seeds_and_networks() -> None:
             network = config.network
             assert (network.encoder, network.width, network.embedding) == ("mamba", 256, 128)
             assert (network.state_size, network.head_width, network.head_layers) == (64, 256, 2)
-    entropies = {c.task: c.algorithm.entropy_coefficient for c in paper_configs("table-mdp")}
+    entropies = {c.task: c.algorithm.target_entropy_scale for c in paper_configs("table-mdp")}
     assert entropies.pop("Hopper-v2") == 0.0 and set(entropies.values()) == {None}
     assert [s.x for s in CATALOGUE["fig-key-to-door"].studies["paper"].settings] == [
         60,

@@ -55,7 +55,7 @@ def test_arithmetic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_names_of_runs_tell_their_settings_apart() -> None:
     base = Config.build("TMaze-v0", BASE)
-    same = [base, Config.build("TMaze-v0", BASE, {"threads": 3, "gamma": 0.99, "critics": 8})]
+    same = [base, Config.build("TMaze-v0", BASE, {"threads": 3, "gamma": 0.99, "n_critics": 8})]
     assert len({run_name(config) for config in same}) == 1
     others = [
         base,

@@ -26,7 +26,7 @@ from resel.errors import (
     StorageError,
     UnsupportedSpaceError,
 )
-from resel.methods import Learner
+from resel.methods import build_learner
 from resel.networks import Dimensions
 from resel.runs import MetricsLog, Run, read_metrics
 from resel.training import Trainer, choose_device, make_envs
@@ -411,7 +411,7 @@ def test_a_hundred_thousand_steps(tiny: dict[str, Any], encoder: str) -> None:
     buffer = ReplayBuffer(length, 1, 1)
     arrays = [rng.uniform(-1, 1, (n, 1)).astype(np.float32) for n in (length + 1, length)]
     buffer.add(Trajectory(*arrays, np.ones(length, np.float32), terminated=True))
-    learner = Learner(config, Dimensions(1, 1, False), choose_device("cpu"))
+    learner = build_learner(config, Dimensions(1, 1, False), choose_device("cpu"))
     rows = learner.policy.trunk.context_encoder.rnn.suitable_rows([length + 1])
     batch = pack(buffer, buffer.sample(1000, rng), rows)
     assert batch.is_first.shape == (1, length + 1) and batch.padding == 0

@@ -414,7 +414,7 @@ def test_a_huge_sparse_file_takes_no_memory(saved: tuple[Run, Path], copied: Pat
 
 
 @pytest.mark.parametrize(
-    "change", [{"width": 10**6}, {"head_width": 10**6}, {"blocks": 10**9}, {"critics": 10**9}]
+    "change", [{"width": 10**6}, {"head_width": 10**6}, {"n_layers": 10**9}, {"n_critics": 10**9}]
 )
 def test_an_agent_that_would_take_all_memory(copied: Path, change: dict[str, int]) -> None:
     path = copied / "agents/last"

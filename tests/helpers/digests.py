@@ -20,7 +20,7 @@ from torch import Tensor
 from resel import RESeL
 from resel.config import Config
 from resel.data import Batch, ReplayBuffer, Trajectory, pack
-from resel.methods import Learner
+from resel.methods import Learner, build_learner
 from resel.networks import Dimensions
 from resel.runs import numeric_machine
 
@@ -31,7 +31,7 @@ _SMALL: dict[str, Any] = {
     "embedding": 8,
     "head_width": 16,
     "state_size": 8,
-    "critics": 4,
+    "n_critics": 4,
     "lr_context_encoder": 3e-4,
     "lr_policy": 1e-3,
     "lr_critic": 3e-3,
@@ -62,12 +62,14 @@ def update_cases() -> dict[str, Case]:
             "settings": {"encoder": encoder, "clamp_target_values": clamp},
         }
     for name, settings in {
-        "lstm": {"encoder": "lstm", "blocks": 2},
+        "lstm": {"encoder": "lstm", "n_layers": 2},
         "mlp": {"encoder": "mlp", "normalize_observations": True},
         "mamba-rewards": {"encoder": "mamba", "reward_input": True, "reward_scale": 0.3},
-        "mamba-no-conv": {"encoder": "mamba", "blocks": 2, "input_layers": 2},
-        "gru-rnn-scope": {"encoder": "gru", "lr_scope": "rnn", "fixed_alpha": 0.1},
-        "gru-entropy": {"encoder": "gru", "entropy_coefficient": 0.5, "target_keep": 0.99},
+        "mamba-2": {"encoder": "mamba", "n_layers": 2, "input_layers": 2},
+        "mamba-bare": {"encoder": "mamba", "conv_kernel": 0, "feed_forward": False},
+        "released": {"encoder": "gru", "released_details": True, "clamp_target_values": True},
+        "gru-rnn-scope": {"encoder": "gru", "lr_scope": "rnn", "alpha": 0.1},
+        "gru-entropy": {"encoder": "gru", "target_entropy_scale": 0.5, "tau": 0.01},
     }.items():
         cases[name] = {"discrete": False, "rows": 1, "settings": settings}
     return cases
@@ -106,7 +108,8 @@ def updated(case: Case) -> list[Tensor]:
     """Everything that some dozens of updates have left behind."""
     discrete = case["discrete"]
     config = Config.build("", _SMALL, case["settings"])
-    learner = Learner(config, Dimensions(3, 4 if discrete else 2, discrete), torch.device("cpu"))
+    dims = Dimensions(3, 4 if discrete else 2, discrete)
+    learner = build_learner(config, dims, torch.device("cpu"))
     rng = np.random.default_rng(7)
     learner.normalizer.update(rng.normal(size=(50, 3)).astype(np.float32))
     batches = [batch(discrete, lengths, case["rows"], i) for i, lengths in enumerate(_LENGTHS)]

@@ -22,7 +22,7 @@ SETTINGS: dict[str, Any] = {
     "embedding": 4,
     "head_width": 8,
     "state_size": 4,
-    "critics": 2,
+    "n_critics": 2,
     "batch_steps": 30,
     "warmup_steps": 30,
     "buffer_steps": 1000,

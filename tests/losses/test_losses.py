@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from resel.losses import sac as losses
+from resel import losses
 
 Array = NDArray[np.float64]
 HEADS, DRAWN, ACTIONS = 5, 2, 3

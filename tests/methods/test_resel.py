@@ -13,7 +13,7 @@ from torch import Tensor
 from resel.config import Config
 from resel.data import Batch, ReplayBuffer, Trajectory, pack
 from resel.errors import DamagedFileError
-from resel.methods import Learner
+from resel.methods import Learner, build_learner
 from resel.networks import Dimensions
 
 BOX = Dimensions(3, 2, discrete=False)
@@ -25,14 +25,14 @@ SMALL: dict[str, Any] = {
     "embedding": 4,
     "head_width": 8,
     "state_size": 2,
-    "critics": 5,
+    "n_critics": 5,
     "lr_context_encoder": 1e-3,
     "device": "cpu",
 }
 
 
 def make_learner(dims: Dimensions = BOX, **changes: Any) -> Learner:
-    return Learner(Config.build("", SMALL, changes), dims, torch.device("cpu"))
+    return build_learner(Config.build("", SMALL, changes), dims, torch.device("cpu"))
 
 
 def make_buffer(
@@ -96,7 +96,7 @@ def test_the_delay_is_a_setting() -> None:
 @both_kinds
 @pytest.mark.parametrize("alpha", [0.2, 0.0])
 def test_a_fixed_temperature_stays(dims: Dimensions, alpha: float) -> None:
-    learner = make_learner(dims, fixed_alpha=alpha)
+    learner = make_learner(dims, alpha=alpha)
     for number in range(3):
         metrics = learner.update(make_batch(dims, number), want_metrics=True)
         assert metrics["alpha"].item() == pytest.approx(alpha, rel=1e-6, abs=1e-30)
@@ -121,12 +121,12 @@ def test_the_temperature_starts_at_one_and_steers_to_the_target_entropy() -> Non
     ],
 )
 def test_target_entropy(dims: Dimensions, coefficient: float | None, expected: float) -> None:
-    learner = make_learner(dims, entropy_coefficient=coefficient)
+    learner = make_learner(dims, target_entropy_scale=coefficient)
     assert learner.target_entropy == pytest.approx(expected)
 
 
 def test_the_target_starts_as_the_critic_and_follows_slowly() -> None:
-    learner = make_learner(target_keep=0.9)
+    learner = make_learner(tau=0.1)
     pairs = list(zip(learner.critic.parameters(), learner.target_critic.parameters(), strict=True))
     assert all(torch.equal(a, b) and a.data_ptr() != b.data_ptr() for a, b in pairs)
     assert not any(target.requires_grad for _, target in pairs)

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from resel.config import Config
 from resel.data import Batch, ReplayBuffer, Trajectory, pack
-from resel.methods import Learner
+from resel.methods import Learner, build_learner
 from resel.networks import Categorical, ContextInputs, Critic, Dimensions, Policy
 
 BOX = Dimensions(3, 2, discrete=False)
@@ -28,7 +28,7 @@ SMALL: dict[str, Any] = {
     "head_width": 5,
     "state_size": 2,
     "conv_kernel": 3,
-    "critics": 4,
+    "n_critics": 4,
     "lr_context_encoder": 1e-4,
     "lr_policy": 3e-3,
     "lr_critic": 1e-2,
@@ -39,7 +39,7 @@ SMALL: dict[str, Any] = {
 
 def make_learner(dims: Dimensions, **changes: Any) -> Learner:
     """A learner in float64, so that nothing hides behind rounding."""
-    return Learner(Config.build("", SMALL, changes), dims, torch.device("cpu"), torch.float64)
+    return build_learner(Config.build("", SMALL, changes), dims, torch.device("cpu"), torch.float64)
 
 
 def make_batch(dims: Dimensions, lengths: list[int], seed: int, rows: int = 1) -> Batch:
@@ -211,8 +211,8 @@ class SlowLearner:
         """Call before the learner's own update, whose random numbers are taken from copies."""
         noise_source = torch.Generator().set_state(self.learner._noise.get_state())
         subset_source = torch.Generator().set_state(self.learner._subset.get_state())
-        critics = self.learner.config.network.critics
-        drawn = torch.randperm(critics, generator=subset_source)[: self.settings.target_subset]
+        n_critics = self.learner.config.network.critics
+        drawn = torch.randperm(critics, generator=subset_source)[: self.settings.subset_size]
         episodes = episodes_of(batch, self.learner)
         alpha = self.log_alpha.detach().exp()
         steps = sum(len(e.rewards) for e in episodes)
@@ -337,14 +337,14 @@ class SlowLearner:
             "context_norm": contexts.square().sum(1).sqrt().mean(),
             "context_deviation": contexts.var(0, correction=0).mean().sqrt(),
         }
-        if self.settings.fixed_alpha is None:
+        if self.settings.alpha is None:
             if self.dims.discrete:
                 wanted = 0.2 * math.log(self.dims.action)
             else:
                 wanted = -float(self.dims.action)
-            if self.settings.entropy_coefficient is not None:
+            if self.settings.target_entropy_scale is not None:
                 default = 0.2 if self.dims.discrete else 1.0
-                wanted *= self.settings.entropy_coefficient / default
+                wanted *= self.settings.target_entropy_scale / default
             self.alpha_adam.zero_grad()
             (-sum(self.log_alpha * (wanted - h) for h in entropies) / steps).backward()
             self.alpha_adam.step()
@@ -369,22 +369,22 @@ class SlowLearner:
 
 CASES: dict[str, tuple[Dimensions, dict[str, Any]]] = {
     "mamba": (BOX, {}),
-    "mamba-bare": (BOX, {"conv_kernel": 0, "feed_forward": False, "blocks": 2}),
+    "mamba-bare": (BOX, {"conv_kernel": 0, "feed_forward": False, "n_layers": 2}),
     "gru": (BOX, {"encoder": "gru"}),
     "lstm": (BOX, {"encoder": "lstm"}),
     "mlp": (BOX, {"encoder": "mlp"}),
     "rnn-scope": (BOX, {"encoder": "gru", "lr_scope": "rnn"}),
     "reward-input": (BOX, {"encoder": "gru", "reward_input": True, "reward_scale": 3.0}),
     "normalized": (BOX, {"encoder": "gru", "normalize_observations": True}),
-    "entropy": (BOX, {"encoder": "gru", "entropy_coefficient": 0.0, "gamma": 0.9}),
-    "fixed-alpha": (BOX, {"encoder": "gru", "fixed_alpha": 0.2}),
-    "delay": (BOX, {"encoder": "gru", "policy_delay": 3, "target_keep": 0.9}),
-    "all-heads": (BOX, {"encoder": "gru", "target_subset": 4}),
+    "entropy": (BOX, {"encoder": "gru", "target_entropy_scale": 0.0, "gamma": 0.9}),
+    "fixed-alpha": (BOX, {"encoder": "gru", "alpha": 0.2}),
+    "delay": (BOX, {"encoder": "gru", "policy_delay": 3, "tau": 0.1}),
+    "all-heads": (BOX, {"encoder": "gru", "subset_size": 4}),
     "clamped": (BOX, {"encoder": "gru", "clamp_target_values": True}),
     "discrete": (DISCRETE, {}),
     "discrete-gru": (DISCRETE, {"encoder": "gru", "reward_input": True}),
-    "discrete-entropy": (DISCRETE, {"encoder": "gru", "entropy_coefficient": 0.7}),
-    "discrete-fixed": (DISCRETE, {"encoder": "gru", "fixed_alpha": 0.2}),
+    "discrete-entropy": (DISCRETE, {"encoder": "gru", "target_entropy_scale": 0.7}),
+    "discrete-fixed": (DISCRETE, {"encoder": "gru", "alpha": 0.2}),
     "discrete-floor": (DISCRETE, {"encoder": "gru", "probability_floor": 0.05}),
     "discrete-clamped": (DISCRETE, {"encoder": "gru", "clamp_target_values": True}),
 }

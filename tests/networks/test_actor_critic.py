@@ -34,7 +34,7 @@ def small(**changes: Any) -> NetworkConfig:
         "head_width": 7,
         "state_size": 2,
         "conv_kernel": 3,
-        "critics": 3,
+        "n_critics": 3,
     }
     return NetworkConfig(**(base | changes))
 
@@ -126,7 +126,7 @@ def test_critic_packed_equals_separate(encoder: str, dims: Dimensions) -> None:
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("dims", [BOX, DISCRETE], ids=["box", "discrete"])
 def test_steps_equal_forward(encoder: str, dims: Dimensions) -> None:
-    policy = build(Policy, dims, small(encoder=encoder, reward_input=True, blocks=2))
+    policy = build(Policy, dims, small(encoder=encoder, reward_input=True, n_layers=2))
     inputs = random_inputs(dims, 3, 6)
     whole = stacked(policy(inputs, torch.zeros(3, 6, dtype=torch.bool)))
     state = policy.initial_state(3)

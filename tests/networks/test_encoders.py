@@ -18,16 +18,16 @@ KINDS: dict[str, dict[str, object]] = {
     "mamba": {"encoder": "mamba", "conv_kernel": 4},
     "mamba-long-conv": {"encoder": "mamba", "conv_kernel": 8},
     "mamba-one-tap": {"encoder": "mamba", "conv_kernel": 1},
-    "mamba-2": {"encoder": "mamba", "conv_kernel": 3, "blocks": 2},
+    "mamba-2": {"encoder": "mamba", "conv_kernel": 3, "n_layers": 2},
     "mamba-no-conv": {"encoder": "mamba", "conv_kernel": 0},
     "mamba-no-feed-forward": {"encoder": "mamba", "conv_kernel": 4, "feed_forward": False},
-    "mamba-2-bare": {"encoder": "mamba", "conv_kernel": 0, "feed_forward": False, "blocks": 2},
+    "mamba-2-bare": {"encoder": "mamba", "conv_kernel": 0, "feed_forward": False, "n_layers": 2},
     "gru": {"encoder": "gru"},
-    "gru-2": {"encoder": "gru", "blocks": 2},
+    "gru-2": {"encoder": "gru", "n_layers": 2},
     "lstm": {"encoder": "lstm"},
-    "lstm-2": {"encoder": "lstm", "blocks": 2},
+    "lstm-2": {"encoder": "lstm", "n_layers": 2},
     "mlp": {"encoder": "mlp"},
-    "mlp-2": {"encoder": "mlp", "blocks": 2},
+    "mlp-2": {"encoder": "mlp", "n_layers": 2},
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)
 

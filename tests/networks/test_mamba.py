@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from resel.networks.actor_critic import ContextEncoder
 from torch import nn
 
 from resel.config import NetworkConfig
 from resel.networks import build_encoder
-from resel.networks.actor_critic import ContextEncoder
 from resel.networks.encoders.mamba import MambaEncoder, MambaMixer
 
 Array = NDArray[np.float64]
@@ -78,7 +78,9 @@ def plain_block(x: Array, weights: dict[str, Array], block: int) -> Array:
 @pytest.mark.parametrize("taps", [0, 1, 4])
 @pytest.mark.parametrize("feed_forward", [False, True])
 @pytest.mark.parametrize("scale", [1.0, 1e-4])  # at the small one the norms' eps counts
-def test_equals_plain_arithmetic(blocks: int, taps: int, feed_forward: bool, scale: float) -> None:
+def test_equals_plain_arithmetic(
+    n_layers: int, taps: int, feed_forward: bool, scale: float
+) -> None:
     torch.manual_seed(0)
     encoder = MambaEncoder(
         20, blocks, expansion=2, state_size=3, conv_kernel=taps, feed_forward=feed_forward
@@ -165,7 +167,7 @@ def test_step_sizes_begin_log_uniform(mixer: MambaMixer) -> None:
 def test_output_projection_shrinks_with_depth() -> None:
     for blocks in (1, 4):
         torch.manual_seed(0)
-        encoder = build_encoder(NetworkConfig(blocks=blocks))
+        encoder = build_encoder(NetworkConfig(n_layers=blocks))
         assert isinstance(encoder, MambaEncoder)
         bound = 512**-0.5 / blocks**0.5  # Kaiming-uniform with a = sqrt(5) is U(± fan_in^-0.5)
         for mixer in encoder.mixers:

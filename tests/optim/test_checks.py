@@ -13,7 +13,7 @@ from torch import Tensor
 
 from resel.config import Config
 from resel.data import Batch, ReplayBuffer, Trajectory, pack
-from resel.methods import Learner
+from resel.methods import Learner, build_learner
 from resel.networks import Dimensions
 from resel.optim import READ_EVERY, ParameterGroup
 from resel.optim.checks import StepRecord
@@ -26,7 +26,7 @@ SMALL: dict[str, Any] = {
     "embedding": 4,
     "head_width": 8,
     "state_size": 2,
-    "critics": 3,
+    "n_critics": 3,
     "policy_delay": 1,
     "lr_context_encoder": 1e-3,
     "lr_alpha": 1e-2,
@@ -35,7 +35,7 @@ SMALL: dict[str, Any] = {
 
 
 def make_learner(dims: Dimensions = BOX, **changes: Any) -> Learner:
-    return Learner(Config.build("", SMALL, changes), dims, torch.device("cpu"))
+    return build_learner(Config.build("", SMALL, changes), dims, torch.device("cpu"))
 
 
 def make_batch(dims: Dimensions = BOX, seed: int = 0) -> Batch:
@@ -126,7 +126,7 @@ def test_a_loss_that_is_not_finite_moves_nothing(fault: float) -> None:
 
 def test_a_step_left_out_does_not_change_the_next() -> None:
     """As if it had never been: the moments know nothing of it, nor does the bias correction."""
-    plain, hit = make_learner(fixed_alpha=0.2), make_learner(fixed_alpha=0.2)
+    plain, hit = make_learner(alpha=0.2), make_learner(alpha=0.2)
     for learner in (plain, hit):
         learner.update(make_batch())
     hook = _last(hit, "policy").register_hook(lambda gradient: gradient * math.nan)

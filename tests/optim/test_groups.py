@@ -26,8 +26,8 @@ def build(kind: type[Any], encoder: str, dims: str = "box") -> Any:
         embedding=4,
         head_width=8,
         state_size=2,
-        critics=3,
-        blocks=2,
+        n_critics=3,
+        n_layers=2,
         reward_input=True,
     )
     return kind(DIMENSIONS[dims], config)

@@ -30,7 +30,7 @@ CASES = [
     ("gru", 2, True, 60, {"normalize_observations": True}),
     ("mamba", 2, False, 58, {"context_length": 3, "reward_input": True}),
     ("mamba", 1, True, 60, {"clamp_target_values": True, "policy_delay": 3}),
-    ("lstm", 1, False, 60, {"fixed_alpha": 0.2}),
+    ("lstm", 1, False, 60, {"alpha": 0.2}),
     ("gru", 1, False, 12, {}),  # in the warm-up
     ("gru", 1, False, 57, {"buffer_steps": 25}),  # the ring has gone round
 ]

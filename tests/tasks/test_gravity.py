@@ -193,6 +193,6 @@ def test_settings() -> None:
     assert [paper[name] for name in rates] == [1e-5, 3e-4, 1e-3]
     assert [released[name] for name in rates] == [2e-6, 6e-5, 2e-4]
     assert (paper["batch_steps"], released["batch_steps"]) == (1000, 999)
-    assert "entropy_coefficient" not in paper and released["entropy_coefficient"] == 0
-    assert "entropy_coefficient" not in task_settings("Ant-gravity-v0", "released")
+    assert "target_entropy_scale" not in paper and released["target_entropy_scale"] == 0
+    assert "target_entropy_scale" not in task_settings("Ant-gravity-v0", "released")
     assert paper["steps"] == 2_000_000 and "reward_input" not in paper

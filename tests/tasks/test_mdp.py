@@ -118,7 +118,7 @@ def test_settings() -> None:
         released = task_settings(f"{robot}-v2", "released")
         assert [paper[name] for name in rates] == [2e-6, 6e-5, 2e-4]
         assert (paper["batch_steps"], released["batch_steps"]) == (1000, 1999)
-        assert (paper.get("entropy_coefficient") == 0) == (robot == "Hopper")
+        assert (paper.get("target_entropy_scale") == 0) == (robot == "Hopper")
         factor = 5 if robot == "HalfCheetah" else 1
         assert [released[name] / factor for name in rates] == pytest.approx([2e-6, 6e-5, 2e-4])
         assert paper["steps"] == 5_000_000 and "reward_input" not in paper

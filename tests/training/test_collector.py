@@ -18,7 +18,7 @@ from resel.config import Config
 from resel.data import Trajectory
 from resel.envs import CheckedEnv
 from resel.errors import DamagedFileError
-from resel.methods import Learner
+from resel.methods import Learner, build_learner
 from resel.networks import Categorical, ContextInputs, Dimensions
 from resel.training import Actor, Collector
 from resel.training import collector as collecting
@@ -33,7 +33,7 @@ def make(toy: Any, tiny: dict[str, Any]) -> Callable[..., tuple[Collector, list[
     ) -> tuple[Collector, list[Any], Learner]:
         envs = [CheckedEnv(world) for world in worlds]
         dims = Dimensions(3, envs[0].action.size, envs[0].action.discrete)
-        learner = Learner(Config.build("", tiny, {"seed": seed}, settings), dims, CPU)
+        learner = build_learner(Config.build("", tiny, {"seed": seed}, settings), dims, CPU)
         return Collector(envs, Actor(learner), seed), worlds, learner
 
     return build
@@ -118,7 +118,7 @@ def test_no_transition_crosses_an_episode(
     toy: Any, tiny: dict[str, Any], lengths: list[int], spread: int, steps: int
 ) -> None:
     envs = [CheckedEnv(toy(length=length, spread=spread)) for length in lengths]
-    learner = Learner(Config.build("", tiny), Dimensions(3, 2, False), CPU)
+    learner = build_learner(Config.build("", tiny), Dimensions(3, 2, False), CPU)
     collector = Collector(envs, Actor(learner), 1)
     for trajectory in collect(collector, steps, random=True):
         length = len(trajectory)

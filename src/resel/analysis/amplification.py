@@ -22,9 +22,8 @@ from resel.analysis._episodes import lay_out, record_episodes
 from resel.analysis.geometric import Effective, fit
 from resel.analysis.saturation import NOISE, Saturation, saturation_of
 from resel.config import Config
-from resel.data import sample_batch
 from resel.errors import BadInputError, ConfigError, RunDirectoryError
-from resel.networks import Categorical
+from resel.networks import Categorical, encoder_spec
 from resel.randomness import numpy_stream
 from resel.runs import open_trainer
 from resel.training import Trainer, evaluation_seeds
@@ -157,11 +156,10 @@ class Probe:
             _check(self._trainer, run_dir)
             self.config: Config = self._trainer.config
             self._seed, learner = seed, self._trainer.learner
-            self._batch = sample_batch(
+            self._batch = learner.sampler.draw(
                 self._trainer.buffer,
-                self.config.algorithm,
-                learner.policy.trunk.context_encoder.rnn.suitable_rows,
                 numpy_stream(seed, "diagnostics-batch"),
+                learner.policy.suitable_rows,
             )
             self._weights = {name: tensor.clone() for name, tensor in learner.weights().items()}
             self._state = learner.state()
@@ -196,7 +194,7 @@ class Probe:
         """One update for each pair of rates."""
         return Amplification(
             task=self.config.task,
-            encoder=self.config.network.encoder,
+            encoder=self.config.encoder or "",
             step=self._trainer.step,
             updates=self._trainer.learner.updates,
             distance="probabilities" if self._trainer.learner.dims.discrete else "tanh(mean)",
@@ -285,11 +283,12 @@ def _common_length(lengths: Sequence[int]) -> int:
 
 
 def _check(trainer: Trainer, run_dir: str | os.PathLike[str]) -> None:
-    if trainer.config.network.encoder == "mlp":
+    config = trainer.config
+    if config.encoder is None or not encoder_spec(config.encoder).memory:
         raise ConfigError(
-            f"The run in {os.fspath(run_dir)} has encoder 'mlp', which carries nothing from step "
-            "to step: there is no recurrence that could amplify an update, and nothing to "
-            "diagnose. Use a run with mamba, gru or lstm."
+            f"The run in {os.fspath(run_dir)} ({config.encoder or config.method}) carries nothing "
+            "from step to step: there is no recurrence that could amplify an update, and nothing "
+            "to diagnose. Use a run with a memory."
         )
     if trainer.learner.updates == 0:
         raise RunDirectoryError(

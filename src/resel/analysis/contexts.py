@@ -157,9 +157,9 @@ def _contexts(agent: RESeL, packed: Batch) -> NDArray[np.float32]:
     learner = agent.learner
     packed = packed.to(learner.device)
     inputs, _ = learner.inputs(packed)
-    found: NDArray[np.float32] = (
-        learner.policy.trunk(inputs, packed.is_first)[packed.mask].cpu().numpy()
-    )
+    context = learner.policy.context(inputs, packed.is_first)
+    assert context is not None, "checked before any episode is played"
+    found: NDArray[np.float32] = context[packed.mask].cpu().numpy()
     return found
 
 

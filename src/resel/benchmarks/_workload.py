@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from resel.config import Config
-from resel.data import Batch, ReplayBuffer, Trajectory, sample_batch
-from resel.methods import Learner
+from resel.data import Batch, ReplayBuffer, Trajectory
+from resel.methods import Learner, build_learner
 from resel.networks import Dimensions, Encoder
 
 HALF_CHEETAH = Dimensions(17, 6, discrete=False)
@@ -28,22 +28,21 @@ class Workload:
     def build(cls, config: Config, dims: Dimensions, length: int, episodes: int) -> Workload:
         """A fresh learner and as many episodes of `length` steps."""
         return cls(
-            Learner(config, dims, torch.device("cpu")),
+            build_learner(config, dims, torch.device("cpu")),
             filled_buffer(dims, length, episodes),
             np.random.default_rng(config.training.seed),
         )
 
     def sample(self) -> Batch:
         """A batch, drawn and laid out as in training."""
-        settings = self.learner.config.algorithm
-        return sample_batch(self.buffer, settings, self.encoders[0].suitable_rows, self.rng)
+        learner = self.learner
+        return learner.sampler.draw(self.buffer, self.rng, learner.policy.suitable_rows)
 
     @property
     def encoders(self) -> list[Encoder]:
-        """The recurrent blocks of policy, critic and target critic."""
-        learner = self.learner
-        networks = (learner.policy, learner.critic, learner.target_critic)
-        return [network.trunk.context_encoder.rnn for network in networks]
+        """The recurrent blocks of all networks."""
+        networks = (*self.learner.networks.values(), *self.learner.targets.values())
+        return [m for network in networks for m in network.modules() if isinstance(m, Encoder)]
 
 
 def made_up_trajectory(dims: Dimensions, length: int, rng: np.random.Generator) -> Trajectory:
@@ -72,9 +71,14 @@ def filled_buffer(dims: Dimensions, length: int, episodes: int) -> ReplayBuffer:
     return buffer
 
 
+def batch_steps(config: Config) -> int:
+    """Steps that a batch of this config holds, or enough to draw any other kind of batch from."""
+    return int(getattr(config.algorithm, "batch_steps", 1000))
+
+
 def compile_kernels(config: Config, dims: Dimensions) -> None:
     """Run the kernels once with a tiny network: their compilation is nobody's figure."""
-    tiny = config.replace(width=8, embedding=4, head_width=8, state_size=4, batch_steps=4)
-    workload = Workload.build(tiny, dims, length=4, episodes=1)
-    for _ in range(config.algorithm.policy_delay):
+    sizes = dict.fromkeys(config.sized("tiny"), 8)
+    workload = Workload.build(config.replace(**sizes), dims, length=4, episodes=1)
+    for _ in range(workload.learner.updates_to_log):
         workload.learner.update(workload.sample())

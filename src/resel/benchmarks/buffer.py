@@ -19,10 +19,11 @@ from resel.benchmarks._base import Bench, Result, figure_table
 from resel.benchmarks._memory import release_freed_memory, resident_bytes
 from resel.benchmarks._timing import Laps, interleave, seconds_of
 from resel.benchmarks._workload import HUMANOID, made_up_trajectory
-from resel.config import SIZES, Count
+from resel.config import Count
 from resel.data import ReplayBuffer, pack
 from resel.errors import ConfigError
 from resel.runs import available_memory
+from resel.training.threads import PAPER_WIDTH
 
 _EPISODE_LENGTHS = (1000, 25)
 _BATCH = 1000
@@ -52,7 +53,7 @@ class BufferBench(Bench):
 
     def measure(self) -> Result:
         check_room(self.steps, available_memory())
-        prepare_process(self.threads, SIZES["paper"]["width"])
+        prepare_process(self.threads, PAPER_WIDTH)
         plain = 4 * (HUMANOID.observation + HUMANOID.action + 1)
         result: Result = {
             "observation_size": HUMANOID.observation,

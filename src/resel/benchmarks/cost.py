@@ -9,9 +9,10 @@ import numpy as np
 from resel._process import prepare_process
 from resel.benchmarks._memory import peak_memory
 from resel.benchmarks._timing import seconds_of
-from resel.benchmarks._workload import Workload, compile_kernels
+from resel.benchmarks._workload import Workload, batch_steps, compile_kernels
 from resel.benchmarks.update import sizes_of
 from resel.config import Config
+from resel.training.threads import width_of
 
 _WHILE_BELOW = 0.5
 """Seconds spent timing before another cycle is not worth it."""
@@ -30,12 +31,12 @@ class UpdateCost:
 
 def measure_cost(config: Config, threads: int) -> UpdateCost:
     """Time a few updates with made-up trajectories of the task's sizes and horizon."""
-    prepare_process(threads, config.network.width)
+    prepare_process(threads, width_of(config))
     dims, length = sizes_of(config)
     compile_kernels(config, dims)
-    per_batch = -(-config.algorithm.batch_steps // length)
+    per_batch = -(-batch_steps(config) // length)
     workload = Workload.build(config.replace(device="cpu"), dims, length, 2 * per_batch)
-    delay = config.algorithm.policy_delay
+    delay = workload.learner.updates_to_log
 
     def cycle() -> None:
         for _ in range(delay):

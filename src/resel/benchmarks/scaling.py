@@ -25,10 +25,10 @@ from resel.benchmarks._memory import MB, peak_memory
 from resel.benchmarks._scaling_picture import draw_scaling
 from resel.benchmarks._timing import Laps, forward_backward, interleave, seconds_of
 from resel.benchmarks._workload import HALF_CHEETAH, Workload, compile_kernels, filled_buffer
-from resel.config import SIZES, Config, Count, EncoderName, SizeName
+from resel.config import Config, Count, SizeName
 from resel.data import pack
 from resel.errors import ConfigError
-from resel.networks import build_encoder
+from resel.networks import build_encoder, encoder_spec
 from resel.runs import available_memory
 
 _BATCH_STEPS = 1000
@@ -73,7 +73,7 @@ class ScalingBench(Bench):
 
     repetitions: Count = 3
     """How often each point is timed; the median counts."""
-    encoders: tuple[EncoderName, ...] = ("mamba", "gru", "mlp")
+    encoders: tuple[str, ...] = ("mamba", "gru", "mlp")
     """Recurrent blocks to compare."""
     size: SizeName = "paper"
     """Network size."""
@@ -86,16 +86,16 @@ class ScalingBench(Bench):
             raise ConfigError("--encoders needs at least one name, such as mamba.")
 
     def measure(self) -> Result:
-        prepare_process(self.threads, SIZES[self.size]["width"])
         points: list[dict[str, Any]] = []
         layers: list[dict[str, Any]] = []
         cut: dict[str, float] = {}
         doubling: dict[str, float] = {}
         for encoder in dict.fromkeys(self.encoders):
             config = configure("", size=self.size, encoder=encoder, device="cpu")
+            prepare_process(self.threads, config.network.width)
             measured = _measure_encoder(config, sweeps(self.quick), self.repetitions)
             points += measured.values()
-            if encoder != "mlp":
+            if encoder_spec(encoder).memory:
                 lengths = _QUICK_LENGTHS if self.quick else _LENGTHS
                 layers += _measure_layer(config, lengths, self.repetitions)
             whole = measured[_WHOLE]["update_ms"]
@@ -162,7 +162,7 @@ def _measure_encoder(
     timings = interleave(list(calls.values()), repetitions, warmups=0)
     return {
         point: {
-            "encoder": config.network.encoder,
+            "encoder": config.encoder,
             "sweeps": [name for name, sweep in plan.items() if point in sweep],
             "blocks": point.blocks,
             "trajectories": point.steps // point.length,
@@ -179,7 +179,7 @@ def _measure_layer(
     config: Config, lengths: Sequence[int], repetitions: int
 ) -> list[dict[str, Any]]:
     """Forward and backward time of the recurrent block over one trajectory of each length."""
-    encoder = build_encoder(config.network)
+    encoder = build_encoder(config, config.network.width)
     parameters = list(encoder.parameters())
 
     def over(length: int) -> Callable[[], Laps]:
@@ -191,7 +191,7 @@ def _measure_layer(
     timings = interleave([over(length) for length in lengths], repetitions)
     return [
         {
-            "encoder": config.network.encoder,
+            "encoder": config.encoder,
             "length": length,
             **timings[f"{length}_forward_ms"].fields("forward_ms"),
             **timings[f"{length}_backward_ms"].fields("backward_ms"),
@@ -203,7 +203,7 @@ def _measure_layer(
 def _warm_network(config: Config) -> Workload:
     """A learner whose optimisers have their state, which no point should be charged with."""
     workload = Workload.build(config, HALF_CHEETAH, length=4, episodes=1)
-    for _ in range(config.algorithm.policy_delay):
+    for _ in range(workload.learner.updates_to_log):
         workload.learner.update(workload.sample())
     return workload
 
@@ -211,9 +211,9 @@ def _warm_network(config: Config) -> Workload:
 def _updating(workload: Workload, point: Point) -> Callable[[], Laps]:
     """Updates on one fixed batch; the mean over a full policy cycle."""
     buffer = filled_buffer(HALF_CHEETAH, point.length, point.steps // point.length)
-    rows = workload.encoders[0].suitable_rows([piece.length + 1 for piece in buffer])
+    rows = workload.learner.policy.suitable_rows([piece.length + 1 for piece in buffer])
     batch = pack(buffer, list(buffer), rows)
-    count = workload.learner.config.algorithm.policy_delay
+    count = workload.learner.updates_to_log
 
     def cycle() -> None:
         for _ in range(count):

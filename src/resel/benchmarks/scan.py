@@ -23,11 +23,12 @@ from resel._process import prepare_process
 from resel.benchmarks._base import Bench, Result, figure_table, timing_table
 from resel.benchmarks._memory import MB, peak_memory
 from resel.benchmarks._timing import Laps, forward_backward, interleave, laps
-from resel.config import SIZES, Count
+from resel.config import Count
 from resel.networks.ops._scan_inputs import ScanInputs
 from resel.networks.ops.recurrent import gru_packed
 from resel.networks.ops.reference import scan as reference_scan
 from resel.networks.ops.scan import selective_scan
+from resel.training.threads import PAPER_WIDTH
 
 _GRU_WIDTH = 256
 _SMALL_GRU = (5, 200, 64)  # trajectories, steps, width
@@ -50,7 +51,7 @@ class ScanBench(Bench):
     """States per channel."""
 
     def measure(self) -> Result:
-        prepare_process(self.threads, SIZES["paper"]["width"])
+        prepare_process(self.threads, PAPER_WIDTH)
         inputs = _scan_inputs(self.rows, self.length, self.channels, self.states)
         fused = forward_backward("scan", lambda: _fused_scan(inputs), inputs)
         fused()  # compiles

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from resel._process import prepare_process
-from resel.agent import RESeL
+from resel.agent import RESeL, configure
 from resel.benchmarks._base import Bench, Result, figure_table, timing_table
 from resel.benchmarks._timing import Laps, interleave
 from resel.benchmarks._workload import HALF_CHEETAH
-from resel.config import SIZES, Count, EncoderName, SizeName
+from resel.config import Count, SizeName
 from resel.errors import ConfigError
 from resel.training import PolicyState
 
@@ -49,7 +49,7 @@ class StepBench(Bench):
     """Steps of an episode."""
     long: bool = False
     """Episodes of 10,000 steps."""
-    encoder: EncoderName = "mamba"
+    encoder: str = "mamba"
     """Recurrent block."""
     size: SizeName = "paper"
     """Network size."""
@@ -62,9 +62,10 @@ class StepBench(Bench):
             )
 
     def measure(self) -> Result:
-        prepare_process(self.threads, SIZES[self.size]["width"])
+        config = configure("", encoder=self.encoder, size=self.size, buffer_steps=1, device="cpu")
+        prepare_process(self.threads, config.network.width)
         steps = _LONG if self.long else self.steps
-        agent = RESeL(_Idle, encoder=self.encoder, size=self.size, buffer_steps=1, device="cpu")
+        agent = RESeL(_Idle, config=config)
         try:
             timings = interleave(
                 [_episode(agent, rows, steps) for rows in (1, _MANY)], self.repetitions

@@ -23,11 +23,12 @@ from resel.benchmarks._base import Bench, Result, figure_table, short, timing_ta
 from resel.benchmarks._memory import MB, Peak, peak_memory
 from resel.benchmarks._products import ProductClock, Recording, record_products
 from resel.benchmarks._timing import Laps, Timing, interleave
-from resel.benchmarks._workload import HALF_CHEETAH, Workload, compile_kernels
-from resel.config import Config, Count, EncoderName, SizeName
+from resel.benchmarks._workload import HALF_CHEETAH, Workload, batch_steps, compile_kernels
+from resel.config import Config, Count, SizeName
 from resel.envs import DEFAULT_EPISODE_CAP, CheckedEnv
 from resel.networks import Dimensions
 from resel.tasks import get_task, make_env
+from resel.training.threads import width_of
 
 _EPISODES = 20
 _WARMUPS = 3
@@ -42,7 +43,7 @@ class UpdateBench(Bench):
 
     task: str | None = None
     """Take sizes, horizon and settings of this task; the simulator must be installed."""
-    encoder: EncoderName | None = None
+    encoder: str | None = None
     """Recurrent block; mamba or what the task says, if not given."""
     batch_steps: Count | None = None
     """Steps of the batch; 1000 or what the task says, if not given."""
@@ -60,9 +61,9 @@ class UpdateBench(Bench):
     def measure(self) -> Result:
         config = self.config()
         dims, length = sizes_of(config)
-        prepare_process(self.threads, config.network.width)
+        prepare_process(self.threads, width_of(config))
         compile_kernels(config, dims)
-        per_batch = -(-config.algorithm.batch_steps // length)
+        per_batch = -(-batch_steps(config) // length)
         workload = Workload.build(config, dims, length, _EPISODES * per_batch)
         with peak_memory() as memory:
             for _ in range(_WARMUPS):
@@ -78,15 +79,14 @@ class UpdateBench(Bench):
             "trajectory_length": length,
             "valid_steps": batch.steps,
             "places": batch.is_first.numel(),
-            **_figures(timings, recording, clock, memory, config.algorithm.policy_delay),
+            **_figures(timings, recording, clock, memory, workload.learner.updates_to_log),
             **({"profile": _profile(workload)} if self.profile else {}),
         }
 
     def tables(self, result: Result) -> list[Table]:
-        network = result["config"]["network"]
+        config = result["config"]
         title = (
-            f"One update: {network['encoder']}, width {network['width']}, "
-            f"{result['valid_steps']} steps"
+            f"One update: {config['encoder'] or config['method']}, {result['valid_steps']} steps"
         )
         rows = {
             "update": "update_ms",
@@ -108,7 +108,7 @@ class UpdateBench(Bench):
 def sizes_of(config: Config) -> tuple[Dimensions, int]:
     """What the networks are built for, and the length of a trajectory."""
     if not config.task:
-        return HALF_CHEETAH, config.algorithm.batch_steps
+        return HALF_CHEETAH, batch_steps(config)
     spec = get_task(config.task)
     stage = CheckedEnv(make_env(config.task, max_episode_steps=config.training.max_episode_steps))
     try:
@@ -122,7 +122,7 @@ def sizes_of(config: Config) -> tuple[Dimensions, int]:
 
 def _one_round(workload: Workload) -> Laps:
     """Seconds of one update and of drawing one batch, each as the mean of a full policy cycle."""
-    count = workload.learner.config.algorithm.policy_delay
+    count = workload.learner.updates_to_log
     begin = time.perf_counter()
     batches = [workload.sample() for _ in range(count)]
     middle = time.perf_counter()
@@ -189,7 +189,7 @@ def _profile(workload: Workload) -> list[dict[str, Any]]:
     """The operations that take longest themselves, per update."""
     from torch.profiler import ProfilerActivity, profile
 
-    count = workload.learner.config.algorithm.policy_delay
+    count = workload.learner.updates_to_log
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         _one_round(workload)
     events = sorted(profiler.key_averages(), key=lambda event: -event.self_cpu_time_total)

@@ -4,53 +4,67 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar, cast
+from typing import Annotated, Any, Generic, Literal, TypeVar, cast
 
 import tyro
 
 from resel.agent import configure
 from resel.config import (
+    GROUPS,
+    OTHER_NAMES,
     SIZES,
-    AlgorithmConfig,
     Config,
     Count,
-    NetworkConfig,
-    SizeName,
     TrainingConfig,
+    field_names,
+    owners,
 )
 from resel.errors import ConfigError
 from resel.experiments import EngineName, Scale
 from resel.runs import Resume, saved_config
 from resel.tasks import get_task
 
-_SIZE_TEXT = "; ".join(
-    f"{name}: " + ", ".join(f"{key} {value}" for key, value in numbers.items())
-    for name, numbers in SIZES.items()
-)
+_SIZE_TEXT = ", ".join(f"{name}: {factor:g}" for name, factor in SIZES.items())
 
 _RunPath = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
 # Plain flags, `--json` and `--csv PATH`: only the settings of `train` need a way back to a default.
 PLAIN = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
 
 
+_Algorithm = TypeVar("_Algorithm")
+_Network = TypeVar("_Network")
+_Encoder = TypeVar("_Encoder")
+
+
 @dataclass(frozen=True)
-class TrainArguments:
-    """Train an agent. Settings: the task's preset, then --size, then single flags."""
+class TrainArguments(Generic[_Algorithm, _Network, _Encoder]):
+    """Train an agent. Settings: the method's preset for the task, then --size, then single flags.
+
+    Shown are the flags of the method and encoder that the command line chooses.
+    """
 
     task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")]
     """A task of ours (see `resel tasks`), any Gymnasium id, or module:Id-v0."""
-    network: NetworkConfig
-    algorithm: AlgorithmConfig
+    algorithm: _Algorithm
+    network: _Network
+    encoder_settings: _Encoder
     training: TrainingConfig
+    method: str = "resel"
+    """What learns: see `resel methods`."""
+    encoder: str | None = None
+    """The context encoder; None for a method without one."""
     preset: str = "paper"
     """Settings to start from: paper, or released where the released code differs."""
     size: Annotated[
         str | None,  # not a Literal: refusing another word, the parser would also offer `None`
-        tyro.conf.arg(help=f"Network size ({_SIZE_TEXT}).", metavar="{" + ",".join(SIZES) + "}"),
+        tyro.conf.arg(
+            help=f"Network size, as a factor on the method's own ({_SIZE_TEXT}).",
+            metavar="{" + ",".join(SIZES) + "}",
+        ),
     ] = None
     run_dir: Path | None = None
     """Where the run is written; a new folder under runs/ if not given."""
@@ -63,13 +77,14 @@ class TrainArguments:
 
 
 @dataclass(frozen=True)
-class ResumeArguments:
+class ResumeArguments(Generic[_Algorithm, _Network, _Encoder]):
     """Go on with a run. Its settings are the defaults; some may change on the way."""
 
     run: _RunPath
     """A run directory."""
-    network: NetworkConfig
-    algorithm: AlgorithmConfig
+    algorithm: _Algorithm
+    network: _Network
+    encoder_settings: _Encoder
     training: TrainingConfig
     wandb: bool = False
     """Also log to Weights & Biases (extra `wandb`)."""
@@ -77,7 +92,8 @@ class ResumeArguments:
     """Go on even where the machine differs from before, so that the run is not exact."""
 
 
-_Settings = TypeVar("_Settings", TrainArguments, ResumeArguments)
+Train = TrainArguments[Any, Any, Any]
+Resumed = ResumeArguments[Any, Any, Any]
 
 
 @dataclass(frozen=True)
@@ -160,6 +176,8 @@ class TasksArguments:
     """Print a JSON list and nothing else."""
     show: str | None = None
     """Print every setting of one task instead."""
+    method: str | None = None
+    """With --show: of which method."""
     preset: str = "paper"
     """With --show: which preset."""
 
@@ -188,31 +206,62 @@ class ReproduceArguments:
     """Only tell what would be run."""
 
 
-def train_arguments(argv: Sequence[str]) -> TrainArguments:
-    """Parse twice: once to learn task, preset and size, then with the defaults they bring."""
+def train_arguments(argv: Sequence[str]) -> Train:
+    """The words after `resel train`; task, method, encoder, preset and size bring the defaults."""
     named = next((word for word in argv if get_task(word) is not None), "")
     asks = any(word in ("-h", "--help") for word in argv)
     prog = "resel train" if asks else f"resel train {named}".rstrip()
-    # The first defaults are also those that hints show.
-    first = _with_defaults(TrainArguments, "task", configure(named), argv, prog)
-    size = cast("SizeName | None", first.size)  # looked at by `configure`
-    config = configure(first.task, preset=first.preset, size=size)
-    return _with_defaults(TrainArguments, "task", config, argv, prog)
+    chosen = {
+        name: value
+        for name in ("method", "encoder", "preset", "size")
+        if (value := _value_of(f"--{name}", argv)) is not None
+    }
+    config = configure(named, **chosen)  # type: ignore[arg-type]  # looked at by `configure`
+    names = {"task": tyro.MISSING, "method": config.method, "encoder": config.encoder}
+    return cast("Train", _parse(TrainArguments, names, config, argv, prog))
 
 
-def _with_defaults(
-    kind: type[_Settings], first: str, config: Config, argv: Sequence[str], prog: str
-) -> _Settings:
-    """Arguments that begin with `first` and take every setting not given from the config."""
-    default = kind(
-        **{first: tyro.MISSING},
-        network=config.network,
-        algorithm=config.algorithm,
-        training=config.training,
-    )
+def config_of(arguments: Train | Resumed, task: str) -> Config:
+    """The complete settings."""
+    chosen = arguments.algorithm, arguments.network, arguments.encoder_settings
+    like = arguments if isinstance(arguments, TrainArguments) else saved_config(arguments.run)
+    return Config(task, like.method, like.encoder, *chosen, arguments.training)
+
+
+def _value_of(flag: str, argv: Sequence[str]) -> str | None:
+    """What a flag is given on a command line, as `--flag value` or `--flag=value`."""
+    for word, following in zip(argv, [*argv[1:], ""], strict=True):
+        if word == flag:
+            return following
+        if word.startswith(f"{flag}="):
+            return word.removeprefix(f"{flag}=")
+    return None
+
+
+def _parse(
+    kind: Any, names: Mapping[str, Any], config: Config, argv: Sequence[str], prog: str
+) -> object:
+    """Arguments that take every setting not given from the config."""
+    groups = {name: getattr(config, name) for name in GROUPS}
+    typed = kind[tuple(type(groups[name]) for name in GROUPS[:-1])]
+    own = {*field_names(kind), *config.flat()}
+    for word in argv:
+        name = word.partition("=")[0].removeprefix("--").removeprefix("no-").replace("-", "_")
+        if word.startswith("--") and name not in own and name in OTHER_NAMES | _foreign(name):
+            config.replace(**{name: None})  # refused, with the reason
     with _our_words():
-        markers = (tyro.conf.OmitArgPrefixes,)
-        return tyro.cli(kind, args=argv, default=default, prog=prog, config=markers)
+        return tyro.cli(
+            typed,
+            args=argv,
+            default=typed(**names, **groups),
+            prog=prog,
+            config=(tyro.conf.OmitArgPrefixes,),
+        )
+
+
+def _foreign(name: str) -> dict[str, list[str]]:
+    """The name, if another method or encoder has a setting called so."""
+    return {name: found} if (found := owners(name)) else {}
 
 
 @contextmanager
@@ -237,13 +286,11 @@ def _our_words() -> Iterator[None]:
         sys.stderr.write(said.getvalue())
 
 
-def resume_arguments(argv: Sequence[str]) -> ResumeArguments:
-    """Parse twice: once to learn which run, then with its settings as defaults."""
-
-    def parse(config: Config) -> ResumeArguments:
-        return _with_defaults(ResumeArguments, "run", config, argv, "resel resume")
-
-    if any(word in ("-h", "--help") for word in argv):
-        runs = [Path(word) for word in argv if Path(word, "config.json").is_file()]
-        return parse(saved_config(runs[0]) if runs else Config())
-    return parse(saved_config(parse(Config()).run))
+def resume_arguments(argv: Sequence[str]) -> Resumed:
+    """The words after `resel resume`; the settings of the run are the defaults."""
+    runs = [Path(word) for word in argv if Path(word, "config.json").is_file()]
+    config = saved_config(runs[0]) if runs else Config.build()
+    parsed = _parse(ResumeArguments, {"run": tyro.MISSING}, config, argv, "resel resume")
+    found = cast("Resumed", parsed)
+    saved_config(found.run)  # refuses what is no run
+    return found

@@ -18,12 +18,14 @@ from rich.table import Column, Table
 
 from resel.agent import configure
 from resel.analysis import Diagnosis
-from resel.config import SIZES, Config
+from resel.config import GROUPS, Config
 from resel.experiments import CATALOGUE
+from resel.methods import get_method, preset_settings, run_label
 from resel.networks import kernels_are_compiled
 from resel.runs import Run, format_bytes
-from resel.tasks import all_tasks, make_env, task_settings
+from resel.tasks import all_tasks, make_env
 from resel.training import choose_device, describe_groups
+from resel.training.threads import suitable_threads, width_of
 
 OUT = Console(highlight=False)
 ERR = Console(stderr=True, highlight=False)
@@ -58,7 +60,7 @@ def introduce(run: Run, threads: int) -> None:
     """What is about to happen, before the first step."""
     settings, learner = run.config.training, run.trainer.learner
     OUT.print(
-        f"[bold]{run.config.task}[/bold] with {run.config.network.encoder}, seed {settings.seed}, "
+        f"[bold]{run.config.task}[/bold] with {run_label(run.config)}, seed {settings.seed}, "
         f"{settings.steps:,} steps on {learner.device} (threads: {threads})"
     )
     table = Table("network", "group", "parameters", "learning rate", box=None)
@@ -71,7 +73,7 @@ def introduce(run: Run, threads: int) -> None:
         )
     OUT.print(table)
     OUT.print(f"Replay buffer: up to {format_bytes(run.buffer_bytes)} of memory.")
-    if learner.device.type == "cpu" and run.config.network.width >= SIZES["paper"]["width"]:
+    if learner.device.type == "cpu" and suitable_threads(0, width_of(run.config)) is None:
         OUT.print("This is the paper's network, made for a GPU; --size tiny suits small tasks.")
     if learner.device.type == "cpu":
         announce_compilation(OUT)
@@ -132,14 +134,15 @@ def list_experiments() -> None:
     OUT.print(table)
 
 
-def show_task(name: str, preset: str) -> None:
+def show_task(name: str, preset: str, method: str | None = None) -> None:
     """Every setting of a task, and which of them are its own."""
     env = make_env(name)  # refuses unknown names with near matches
     env.close()
-    config, own = configure(name, preset=preset), task_settings(name, preset)
+    config = configure(name, method=method, preset=preset)
+    own = preset_settings(get_method(config.method), name, preset)
     meant = _what_automatic_means(config, isinstance(env.action_space, Box))
     table = Table("setting", "value", "", box=None)
-    for group in ("network", "algorithm", "training"):
+    for group in GROUPS:
         table.add_row(f"[bold]{group}[/bold]")
         for field in dataclasses.fields(getattr(config, group)):
             value = getattr(getattr(config, group), field.name)
@@ -150,10 +153,10 @@ def show_task(name: str, preset: str) -> None:
 
 def _what_automatic_means(config: Config, continuous: bool) -> dict[tuple[str, Any], str]:
     """In words, the settings whose value leaves the choice to us."""
-    small = config.network.width < SIZES["paper"]["width"]
+    small = suitable_threads(0, width_of(config)) == 1
     return {
-        ("entropy_coefficient", None): f"automatic: {1 if continuous else 0.2}",
-        ("fixed_alpha", None): "none: it is tuned",
+        ("target_entropy_scale", None): f"automatic: {1 if continuous else 0.2}",
+        ("alpha", None): "none: it is tuned",
         ("context_length", None): "whole trajectories",
         ("max_episode_steps", None): "the task's own",
         ("threads", 0): f"automatic: {1 if small else 'all cores'}",

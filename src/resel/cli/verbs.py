@@ -26,6 +26,7 @@ from resel.cli.arguments import (
     ReproduceArguments,
     TasksArguments,
     WatchArguments,
+    config_of,
     resume_arguments,
     train_arguments,
 )
@@ -46,11 +47,13 @@ from resel.config import Config
 from resel.envs import CheckedEnv
 from resel.errors import ConfigError, DivergedError, EnvironmentFault, RunDirectoryError
 from resel.experiments import Sweep, choose, reproduce
+from resel.methods import run_label
 from resel.reports import make_report
 from resel.reports.curves import draw, read_curve, write_csv
 from resel.runs import Resume, Run, default_run_path, finished_result, saved_config
 from resel.tasks import all_tasks
 from resel.training import ProgressLine, evaluate, evaluation_seeds, make_task
+from resel.training.threads import width_of
 from resel.training.video import check_film_path, film
 
 _INTERRUPTED: dict[int, int] = {signal.SIGINT: 130, signal.SIGTERM: 143}
@@ -58,11 +61,11 @@ _INTERRUPTED: dict[int, int] = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 def train(argv: Sequence[str]) -> int:
     arguments = train_arguments(argv)
-    config = Config(arguments.task, arguments.network, arguments.algorithm, arguments.training)
+    config = config_of(arguments, arguments.task)
     if arguments.resume == "auto" and arguments.run_dir is None:
         raise ConfigError("--resume auto needs --run-dir: it goes on with the run in that folder.")
     path = arguments.run_dir or default_run_path(
-        config.task, config.network.encoder, config.training.seed
+        config.task, run_label(config), config.training.seed
     )
     return _train(config, path, arguments.resume, arguments.wandb, arguments.force)
 
@@ -70,7 +73,7 @@ def train(argv: Sequence[str]) -> int:
 def resume(argv: Sequence[str]) -> int:
     arguments = resume_arguments(argv)
     task = saved_config(arguments.run).task
-    config = Config(task, arguments.network, arguments.algorithm, arguments.training)
+    config = config_of(arguments, task)
     return _train(config, arguments.run, "auto", arguments.wandb, arguments.force)
 
 
@@ -78,7 +81,7 @@ def _train(config: Config, path: Path, how: Resume, wandb: bool, force: bool) ->
     if how == "auto" and (result := finished_result(config, path)) is not None:
         OUT.print(f"{path} is finished. {summary(result)}", soft_wrap=True)
         return 0
-    threads = prepare_process(config.training.threads, config.network.width)
+    threads = prepare_process(config.training.threads, width_of(config))
     run = Run(config, path, how, wandb, force)
     try:
         introduce(run, threads)
@@ -179,7 +182,7 @@ def diagnose(argv: Sequence[str]) -> int:
     if arguments.out is not None and arguments.out.is_file():
         raise ConfigError(f"--out {arguments.out} is a file: give a folder.")
     config = saved_config(arguments.run)
-    prepare_process(config.training.threads, config.network.width)
+    prepare_process(config.training.threads, width_of(config))
     announce_compilation()
     found = diagnose_run(arguments.run, arguments.episodes, arguments.seed)
     written = [] if arguments.out is None else found.write(arguments.out)
@@ -195,7 +198,7 @@ def diagnose(argv: Sequence[str]) -> int:
 def tasks(argv: Sequence[str]) -> int:
     arguments = tyro.cli(TasksArguments, args=argv, prog="resel tasks", config=PLAIN)
     if arguments.show is not None:
-        show_task(arguments.show, arguments.preset)
+        show_task(arguments.show, arguments.preset, arguments.method)
         return 0
     if arguments.json:
         names = ("id", "family", "observation_size", "action_size", "horizon", "steps")

@@ -1,16 +1,34 @@
-"""Memory: finished episodes, the ring that keeps them, and the tape they are learned from."""
+"""Finished episodes, the ring that keeps them, and the batches they are learned from."""
 
 from resel.data.buffer import EpisodeSlice, ReplayBuffer
 from resel.data.packing import Batch, pack
-from resel.data.samplers import sample_batch
+from resel.data.samplers import (
+    NewestEpisodes,
+    Sampler,
+    Trajectories,
+    Transitions,
+    Windows,
+    WindowsBySteps,
+)
+from resel.data.schedules import Moment, PerEpisode, PerRollout, PerStep, Schedule
 from resel.data.trajectory import Trajectory, constant_columns
 
 __all__ = [
     "Batch",
     "EpisodeSlice",
+    "Moment",
+    "NewestEpisodes",
+    "PerEpisode",
+    "PerRollout",
+    "PerStep",
     "ReplayBuffer",
+    "Sampler",
+    "Schedule",
+    "Trajectories",
     "Trajectory",
+    "Transitions",
+    "Windows",
+    "WindowsBySteps",
     "constant_columns",
     "pack",
-    "sample_batch",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,16 @@ class EpisodeSlice:
     """The world ended after the last of these steps."""
 
 
+class _Index(NamedTuple):
+    """The episodes as arrays, oldest first."""
+
+    begin: NDArray[np.int64]
+    length: NDArray[np.int64]
+    terminated: NDArray[np.bool_]
+    ends: NDArray[np.int64]
+    """Steps of all episodes up to each."""
+
+
 class ReplayBuffer:
     """Holds at most `capacity` steps of episodes and hands out random ones."""
 
@@ -56,6 +66,7 @@ class ReplayBuffer:
             self.columns: dict[str, Floats] = {
                 name: np.zeros((places, size), np.float32) for name, size in sizes.items()
             }
+            """Named columns beside these, (places, size) each."""
         except MemoryError as error:
             planned = self.planned_bytes(capacity, observation_size, action_size, sizes)
             raise ConfigError(
@@ -65,6 +76,7 @@ class ReplayBuffer:
         self.added = 0
         """Episodes ever stored; the newest of them are held."""
         self._episodes: deque[EpisodeSlice] = deque()
+        self._index: _Index | None = None
         self._cursor = 0
         self._steps = 0
 
@@ -124,6 +136,7 @@ class ReplayBuffer:
         self.rewards[end] = 0
         for name, column in self.columns.items():
             column[begin : end + 1] = trajectory.extras[name]
+        self._index = None
         self._episodes.append(EpisodeSlice(begin, length, trajectory.terminated))
         self.added += 1
         self._cursor = end + 1
@@ -137,11 +150,11 @@ class ReplayBuffer:
         while self._episodes and self._cursor <= self._episodes[0].begin < end:
             self._drop_oldest()
 
-    def sample(self, steps: int, rng: np.random.Generator) -> list[EpisodeSlice]:
-        """Different random episodes until they hold at least `steps` steps, or all there are."""
+    def sample(self, steps: int, rng: np.random.Generator, least: int = 1) -> list[EpisodeSlice]:
+        """Different random episodes, at least so many and `steps` steps, or all there are."""
         chosen: dict[int, EpisodeSlice] = {}
         total = 0
-        while total < steps and len(chosen) < len(self._episodes):
+        while (total < steps or len(chosen) < least) and len(chosen) < len(self._episodes):
             index = int(rng.integers(len(self._episodes)))
             if index not in chosen:
                 chosen[index] = self._episodes[index]
@@ -168,6 +181,53 @@ class ReplayBuffer:
             pieces.append(EpisodeSlice(episode.begin + offset, size, episode.terminated and at_end))
             total += size
         return pieces
+
+    def uniform_windows(
+        self, count: int, length: int, rng: np.random.Generator
+    ) -> list[EpisodeSlice]:
+        """`count` windows of `length` steps, uniform over all places where one can begin.
+
+        An episode of L >= length steps has L - length + 1 of them; a shorter one is taken whole.
+        """
+        index = self._indexed()
+        starts = np.maximum(index.length - length, 0) + 1
+        ends = np.cumsum(starts)
+        drawn = rng.integers(ends[-1], size=count)
+        episode = np.searchsorted(ends, drawn, side="right")
+        offset = drawn - (ends[episode] - starts[episode])
+        size = np.minimum(index.length[episode], length)
+        ended = index.terminated[episode] & (offset + size == index.length[episode])
+        columns = ((index.begin[episode] + offset).tolist(), size.tolist(), ended.tolist())
+        return [EpisodeSlice(*row) for row in zip(*columns, strict=True)]
+
+    def sample_steps(
+        self, count: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Where `count` steps stand in the ring, uniform over all; which of them ended a world."""
+        index = self._indexed()
+        drawn = rng.integers(self._steps, size=count)
+        episode = np.searchsorted(index.ends, drawn, side="right")
+        left = index.ends[episode] - drawn  # 1 at the last step of an episode
+        at = index.begin[episode] + index.length[episode] - left
+        return at, index.terminated[episode] & (left == 1)
+
+    def newest(self, steps: int) -> list[EpisodeSlice]:
+        """The newest episodes, oldest of them first, that hold at least `steps` steps."""
+        chosen: list[EpisodeSlice] = []
+        total = 0
+        for episode in reversed(self._episodes):
+            if total >= steps:
+                break
+            chosen.append(episode)
+            total += episode.length
+        return chosen[::-1]
+
+    def _indexed(self) -> _Index:
+        if self._index is None:
+            columns = self.state()
+            ends = np.cumsum(columns["length"])
+            self._index = _Index(columns["begin"], columns["length"], columns["terminated"], ends)
+        return self._index
 
     def blocks(self, episode: EpisodeSlice) -> tuple[Floats, ...]:
         """Observations, actions, rewards and columns of an episode, where they are in the ring."""
@@ -202,7 +262,7 @@ class ReplayBuffer:
 
         The buffer is empty if that fails.
         """
-        self._episodes, self._cursor, self._steps = deque(), 0, 0
+        self._episodes, self._index, self._cursor, self._steps = deque(), None, 0, 0
         for episode in episodes:
             for block in self.blocks(episode):
                 read(block)

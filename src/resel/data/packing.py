@@ -47,10 +47,10 @@ class Batch:
             for name, value in vars(self).items()
             if isinstance(value, Tensor)
         }
-        extras = {
+        moved["extras"] = {
             name: column.to(device, non_blocking=True) for name, column in self.extras.items()
         }
-        return dataclasses.replace(self, **moved, extras=extras)
+        return dataclasses.replace(self, **moved)
 
 
 def assign_rows(sizes: Sequence[int], rows: int) -> list[list[int]]:

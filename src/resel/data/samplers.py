@@ -1,25 +1,124 @@
-"""A random batch, as learning asks for it."""
+"""How a batch is drawn from the buffer: each way is a small record that a method chooses."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
+import torch
 
-from resel.config import AlgorithmConfig
 from resel.data.buffer import ReplayBuffer
 from resel.data.packing import Batch, pack
 
+SuitableRows = Callable[[Sequence[int]], int]
+"""From the lengths of pieces to the rows they should be laid out in: the encoder's to say."""
 
-def sample_batch(
-    buffer: ReplayBuffer,
-    settings: AlgorithmConfig,
-    suitable_rows: Callable[[Sequence[int]], int],
-    rng: np.random.Generator,
-) -> Batch:
-    """Whole trajectories (or windows), on as many tapes as `suitable_rows` of the encoder says."""
-    if settings.context_length is None:
-        pieces = buffer.sample(settings.batch_steps, rng)
-    else:
-        pieces = buffer.sample_windows(settings.batch_steps, settings.context_length, rng)
-    return pack(buffer, pieces, suitable_rows([piece.length + 1 for piece in pieces]))
+
+class Sampler(Protocol):
+    """Draws batches; `rng` is the only source of chance."""
+
+    def draw(
+        self, buffer: ReplayBuffer, rng: np.random.Generator, suitable_rows: SuitableRows
+    ) -> Batch:
+        """A batch from a buffer that holds at least one episode."""
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """Different whole trajectories until they hold at least `steps` steps.
+
+    `by_count` takes at least as many as would hold them at the mean length of those stored.
+    """
+
+    steps: int
+    by_count: bool = False
+
+    def draw(
+        self, buffer: ReplayBuffer, rng: np.random.Generator, suitable_rows: SuitableRows
+    ) -> Batch:
+        least = math.ceil(self.steps * len(buffer) / buffer.steps) if self.by_count else 1
+        slices = buffer.sample(self.steps, rng, least)
+        return pack(buffer, slices, suitable_rows([piece.length + 1 for piece in slices]))
+
+
+@dataclass(frozen=True)
+class WindowsBySteps:
+    """Windows of `length` steps, episodes in proportion to theirs, until there are `steps`."""
+
+    length: int
+    steps: int
+
+    def draw(
+        self, buffer: ReplayBuffer, rng: np.random.Generator, suitable_rows: SuitableRows
+    ) -> Batch:
+        slices = buffer.sample_windows(self.steps, self.length, rng)
+        return pack(buffer, slices, suitable_rows([piece.length + 1 for piece in slices]))
+
+
+@dataclass(frozen=True)
+class Windows:
+    """`count` windows of `length` steps, uniform over all their starts.
+
+    An episode of L >= length steps has L - length + 1 starts; a shorter one has one and is taken
+    whole.
+    """
+
+    count: int
+    length: int
+
+    def draw(
+        self, buffer: ReplayBuffer, rng: np.random.Generator, suitable_rows: SuitableRows
+    ) -> Batch:
+        slices = buffer.uniform_windows(self.count, self.length, rng)
+        return pack(buffer, slices, suitable_rows([piece.length + 1 for piece in slices]))
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """`count` single steps with the observations before and after, uniform over all steps.
+
+    A row each, two steps long: the second serves the target alone.
+    """
+
+    count: int
+
+    def draw(
+        self, buffer: ReplayBuffer, rng: np.random.Generator, suitable_rows: SuitableRows
+    ) -> Batch:
+        at, terminated = buffer.sample_steps(self.count, rng)
+        both = at[:, None] + np.arange(2)  # (count, 2)
+        first = np.zeros((self.count, 2), np.bool_)
+        first[:, 0] = True
+        action = np.zeros((self.count, 2, buffer.actions.shape[1]), np.float32)
+        reward, ended = np.zeros((2, self.count, 2), np.float32)
+        action[:, 0], reward[:, 0], ended[:, 0] = buffer.actions[at], buffer.rewards[at], terminated
+        return Batch(
+            torch.from_numpy(buffer.observations[both]),
+            torch.from_numpy(action),
+            torch.from_numpy(reward),
+            torch.from_numpy(ended),
+            torch.from_numpy(first),
+            torch.from_numpy(first.copy()),
+            steps=self.count,
+            padding=0,
+            origins=tuple(at.tolist()),
+            extras={
+                name: torch.from_numpy(column[both]) for name, column in buffer.columns.items()
+            },
+        )
+
+
+@dataclass(frozen=True)
+class NewestEpisodes:
+    """The newest whole episodes that together hold at least `steps` steps: the last rollout."""
+
+    steps: int
+
+    def draw(
+        self, buffer: ReplayBuffer, rng: np.random.Generator, suitable_rows: SuitableRows
+    ) -> Batch:
+        slices = buffer.newest(self.steps)
+        return pack(buffer, slices, suitable_rows([piece.length + 1 for piece in slices]))

@@ -29,6 +29,8 @@ class Setting:
     x: float | None = None
     """Where it stands along the axis of a figure of final values."""
     preset: str = "paper"
+    method: str | None = None
+    """The default one, if not given."""
 
     @property
     def place(self) -> str:
@@ -37,11 +39,14 @@ class Setting:
 
     def config(self, seed: int) -> Config:
         """The complete settings of one run."""
-        return configure(self.task, preset=self.preset, **{**self.overrides, "seed": seed})
+        settings: dict[str, Any] = {**self.overrides, "seed": seed}
+        return configure(self.task, method=self.method, preset=self.preset, **settings)
 
     def flags(self, seed: int) -> list[str]:
         """The same as words after `resel train`."""
         words = [self.task, "--preset", self.preset]
+        if self.method is not None:
+            words += ["--method", self.method]
         for name, value in {**self.overrides, "seed": seed}.items():
             flag = name.replace("_", "-")
             if isinstance(value, bool):

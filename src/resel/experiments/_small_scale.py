@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from resel.config import SIZES
+from resel.agent import configure
 from resel.experiments._paper_scale import GRAVITIES, PAIRS, SEEDS, sensitivity
 from resel.experiments._settings import Setting, Study
-from resel.tasks import task_settings
+from resel.methods import default_method, get_method, preset_settings
 
 _BRIEF: dict[str, Any] = {
     "steps": 5000,
@@ -26,10 +26,10 @@ _BRIEF: dict[str, Any] = {
 _HOURS: dict[str, Any] = {"steps": 20_000}
 _RATES = {"lr_context_encoder": 3e-4, "lr_policy": 1e-3, "lr_critic": 3e-3, "lr_alpha": 3e-3}
 _TINY: dict[str, Any] = {
-    **SIZES["tiny"],
+    "size": "tiny",
     **_RATES,
     "gamma": 0.97,
-    "target_keep": 0.99,
+    "tau": 0.01,
     "warmup_steps": 1000,
     "eval_every": 1000,
     "checkpoint_every": 5000,
@@ -37,7 +37,7 @@ _TINY: dict[str, Any] = {
 }
 """For tasks whose own preset is the paper's."""
 _PENDULUM, _CARTPOLE, _TMAZE = "Pendulum-V-v0", "CartPole-V-v0", "TMaze-v0"
-_SEEN = {**task_settings(_PENDULUM)}
+_SEEN = {**preset_settings(get_method(default_method()), _PENDULUM, "paper")}
 """The fully observed pendulum is nobody's preset, so it takes that of the masked one."""
 
 
@@ -59,7 +59,7 @@ def _rates_of_the_encoder(tasks: tuple[str, ...], base: Mapping[str, Any]) -> tu
         for task in tasks
         for group, values in (
             ("LR_CE specific", {}),
-            ("LR_CE = LR_other", {"lr_context_encoder": task_settings(task)["lr_policy"]}),
+            ("LR_CE = LR_other", {"lr_context_encoder": configure(task).algorithm.lr_policy}),
         )
     )
 

@@ -17,12 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resel.benchmarks import UpdateCost, measure_cost
-from resel.config import SIZES, Config
+from resel.config import Config
 from resel.data import ReplayBuffer
 from resel.errors import ConfigError, DamagedFileError, RunDirectoryError
 from resel.experiments._settings import Experiment, Scale, Setting
+from resel.methods import run_label
 from resel.runs import RunDirectory, available_memory
 from resel.tasks import get_task
+from resel.training.threads import suitable_threads, width_of
 
 LAUNCHER = (sys.executable, "-m", "resel.cli")
 _CHECKPOINTS = 3
@@ -73,12 +75,13 @@ def run_name(config: Config) -> str:
 
     Settings at their default do not either, so that a new one leaves the names as they were.
     """
-    usual = Config().flat() | {"threads": config.training.threads}
+    names = {"method": config.method, "encoder": config.encoder}
+    usual = Config.build("", names).flat() | {"threads": config.training.threads}
     settings = {name: value for name, value in config.flat().items() if value != usual[name]}
-    text = json.dumps({"task": config.task, **settings}, sort_keys=True)
+    text = json.dumps({"task": config.task, **names, **settings}, sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     task = config.task.replace("/", "-").replace(":", "-")
-    return f"{task}-{config.network.encoder}-seed{config.training.seed}-{digest}"
+    return f"{task}-{run_label(config)}-seed{config.training.seed}-{digest}"
 
 
 def make_plan(
@@ -98,7 +101,7 @@ def make_plan(
             run = out / "runs" / run_name(config)
             found.append(Member(run, setting, seed, config.training.steps))
             if run not in jobs:
-                small = config.network.width < SIZES["paper"]["width"]
+                small = suitable_threads(0, width_of(config)) == 1
                 used = 1 if small else _threads_so_far(run) or threads
                 jobs[run] = _job(run, setting, config, used, _cost_of(config, used, costs))
         members[experiment.name] = tuple(found)
@@ -126,7 +129,7 @@ def _runs(experiment: Experiment, scale: Scale) -> Iterator[tuple[Setting, int]]
 def _cost_of(config: Config, threads: int, known: dict[str, UpdateCost]) -> UpdateCost:
     """Measured once for all tasks that train the same network on batches of the same size."""
     settings = config.algorithm
-    key = repr((config.network, settings.batch_steps, settings.context_length, threads))
+    key = repr((config.method, config.network, config.encoder_settings, settings, threads))
     if key not in known:
         known[key] = measure_cost(config, threads)
     return known[key]

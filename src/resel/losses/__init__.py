@@ -1,0 +1,24 @@
+"""The equations of all methods, one pure function each, with its source.
+
+Glossary
+    steps are (rows, length); E critic heads; A actions
+    y targets, q critic values, V value of the next observation, alpha temperature
+    mask marks the steps that count; n is their number
+
+Where an expectation over the policy is exact (Discrete actions), values and log-probabilities have
+a last dimension of A, and the distribution's draw takes the expectation (`Draw.expect`).
+"""
+
+from resel.losses.actor import soft_policy_term
+from resel.losses.td import critic_loss, masked_mean, next_step, soft_value, td_target
+from resel.losses.temperature import temperature_loss
+
+__all__ = [
+    "critic_loss",
+    "masked_mean",
+    "next_step",
+    "soft_policy_term",
+    "soft_value",
+    "td_target",
+    "temperature_loss",
+]

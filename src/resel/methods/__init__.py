@@ -1,5 +1,36 @@
-"""Methods: what is learned from a batch, one file each."""
+"""Methods: what is learned from a batch, one file each.
 
-from resel.methods.resel import Learner, Metrics
+A method of one's own is registered with `resel.register_method`, or named as an entry point of the
+group `resel.methods` by the package that has it.
+"""
 
-__all__ = ["Learner", "Metrics"]
+from resel.methods import resel
+from resel.methods.base import Learner, Metrics
+from resel.methods.registry import (
+    Method,
+    build_learner,
+    default_method,
+    get_method,
+    methods,
+    preset_settings,
+    register_method,
+    run_label,
+    smallest_size,
+)
+
+for _method in (resel.METHOD,):
+    register_method(_method)
+
+__all__ = [
+    "Learner",
+    "Method",
+    "Metrics",
+    "build_learner",
+    "default_method",
+    "get_method",
+    "methods",
+    "preset_settings",
+    "register_method",
+    "run_label",
+    "smallest_size",
+]

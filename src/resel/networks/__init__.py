@@ -1,23 +1,49 @@
-"""Functions with weights: encoders, heads, policy and critic, and the scan behind Mamba."""
+"""Functions with weights: encoders, distributions, policies and critics, and their kernels."""
 
-from resel.networks.actor_critic import ContextInputs, Critic, Dimensions, Policy
-from resel.networks.distributions import Categorical, PolicyDistribution, SquashedGaussian
-from resel.networks.encoders import Encoder, State, build_encoder
+from resel.networks.base import CriticNetwork, LrScope, Network, PolicyNetwork
+from resel.networks.context import ContextCritic, ContextNetwork, ContextPolicy
+from resel.networks.distributions import (
+    Categorical,
+    Draw,
+    PolicyDistribution,
+    SquashedGaussian,
+)
+from resel.networks.encoders import (
+    Encoder,
+    EncoderSpec,
+    State,
+    build_encoder,
+    encoder_spec,
+    encoders,
+    register_encoder,
+)
+from resel.networks.inputs import ContextInputs, Dimensions, sequence_inputs
 from resel.networks.normalizer import ObservationNormalizer
 
 __all__ = [
     "Categorical",
+    "ContextCritic",
     "ContextInputs",
-    "Critic",
+    "ContextNetwork",
+    "ContextPolicy",
+    "CriticNetwork",
     "Dimensions",
+    "Draw",
     "Encoder",
+    "EncoderSpec",
+    "LrScope",
+    "Network",
     "ObservationNormalizer",
-    "Policy",
     "PolicyDistribution",
+    "PolicyNetwork",
     "SquashedGaussian",
     "State",
     "build_encoder",
+    "encoder_spec",
+    "encoders",
     "kernels_are_compiled",
+    "register_encoder",
+    "sequence_inputs",
 ]
 
 

@@ -1,4 +1,4 @@
-"""What sits on top of the context: fully connected layers and action distributions.
+"""Action distributions: Box or Discrete is their question, nobody else's.
 
 Glossary
     A action size
@@ -8,44 +8,29 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
-
-from resel.networks.ops.activation import dense_elu
 
 _LOG_STD_RANGE = (-20.0, 2.0)
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
-def xavier_linear(inputs: int, outputs: int) -> nn.Linear:
-    """A linear layer with Xavier-uniform weights and zero bias."""
-    layer = nn.Linear(inputs, outputs)
-    nn.init.xavier_uniform_(layer.weight)
-    nn.init.zeros_(layer.bias)
-    return layer
+class Draw(NamedTuple):
+    """Actions over which an expectation is taken: one sample, or all there are."""
 
+    action: Tensor | None
+    """The sampled action (..., A); None where all actions are meant."""
+    log_prob: Tensor
+    """Of the sample (...), or of each action (..., A)."""
+    weight: Tensor | None
+    """The probability of each action (..., A); None for a sample."""
 
-class DenseELU(nn.Module):
-    """elu(W x + b), with Xavier-uniform weights and zero bias."""
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.linear = xavier_linear(inputs, outputs)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return dense_elu(x, self.linear.weight, self.linear.bias)
-
-
-def hidden_layers(inputs: int, width: int, layers: int) -> nn.Sequential:
-    """Fully connected layers, each followed by ELU."""
-    return nn.Sequential(*(DenseELU(width if i else inputs, width) for i in range(layers)))
-
-
-def mlp(inputs: int, width: int, layers: int, outputs: int) -> nn.Sequential:
-    """Hidden layers with ELU and a linear output."""
-    return nn.Sequential(hidden_layers(inputs, width, layers), xavier_linear(width, outputs))
+    def expect(self, x: Tensor) -> Tensor:
+        """The expectation (...) of x, which has one entry for each of the actions."""
+        return x if self.weight is None else (self.weight * x).sum(-1)
 
 
 @dataclass(frozen=True)
@@ -74,9 +59,21 @@ class SquashedGaussian:
         log_slope = 2 * (math.log(2) - raw - F.softplus(-2 * raw))  # log(1 - tanh(raw)^2)
         return torch.tanh(raw), (log_normal - log_slope).sum(-1)
 
+    def draw(self, generator: torch.Generator) -> Draw:
+        """One sampled action for an expectation."""
+        return Draw(*self.sample(generator), None)
+
+    def choose(self, generator: torch.Generator) -> Tensor:
+        """An action to explore with, as it is stored. (..., A)"""
+        return self.sample(generator)[0]
+
     def mode(self) -> Tensor:
         """The deterministic action."""
         return torch.tanh(self.mean)
+
+    def broken(self) -> Tensor:
+        """Whether anything is NaN; on the device."""
+        return (self.mean + self.log_std).isnan().any()
 
     def detach(self) -> SquashedGaussian:
         """The same without gradients."""
@@ -103,9 +100,21 @@ class Categorical:
         flat = torch.multinomial(probs.flatten(0, -2), 1, generator=generator)
         return flat.view(probs.shape[:-1])
 
+    def draw(self, generator: torch.Generator) -> Draw:
+        """All actions with their probabilities: the expectation is exact."""
+        return Draw(None, self.log_probs, self.log_probs.exp())
+
+    def choose(self, generator: torch.Generator) -> Tensor:
+        """An action to explore with, as it is stored. (..., 1)"""
+        return self.sample(generator)[..., None].float()
+
     def mode(self) -> Tensor:
-        """The most probable action's index (...)."""
-        return self.log_probs.argmax(-1)
+        """The most probable action's index, as it is stored. (..., 1)"""
+        return self.log_probs.argmax(-1)[..., None].float()
+
+    def broken(self) -> Tensor:
+        """Whether anything is NaN; on the device."""
+        return self.log_probs.isnan().any()
 
     def detach(self) -> Categorical:
         """The same without gradients."""
@@ -113,3 +122,10 @@ class Categorical:
 
 
 PolicyDistribution = SquashedGaussian | Categorical
+
+
+def distribution(output: Tensor, discrete: bool, floor: float = 0.0) -> PolicyDistribution:
+    """The policy that the output of a head stands for."""
+    return (
+        Categorical.from_output(output, floor) if discrete else SquashedGaussian.from_output(output)
+    )

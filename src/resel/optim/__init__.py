@@ -1,14 +1,27 @@
-"""Parameter groups with rates of their own, and steps that are checked before they are taken."""
+"""Parameter groups with rates of their own, checked steps, temperature, clamp of targets."""
 
 from resel.optim.checks import READ_EVERY, StepCheck, StepRecord
-from resel.optim.groups import ParameterGroup, build_optimizer, gradients, parameter_groups
+from resel.optim.clamp import TargetClamp
+from resel.optim.groups import (
+    ParameterGroup,
+    build_optimizer,
+    gradients,
+    optimizer_tensors,
+    parameter_groups,
+    restore_optimizer,
+)
+from resel.optim.temperature import Temperature
 
 __all__ = [
     "READ_EVERY",
     "ParameterGroup",
     "StepCheck",
     "StepRecord",
+    "TargetClamp",
+    "Temperature",
     "build_optimizer",
     "gradients",
+    "optimizer_tensors",
     "parameter_groups",
+    "restore_optimizer",
 ]

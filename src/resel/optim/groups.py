@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from resel.config import LrScope
-from resel.networks import Critic, Policy
+from resel.networks import LrScope, Network
 
 _ALIGNMENT = 16
 """Numbers between which a parameter may begin: a cache line of single precision."""
@@ -40,25 +39,23 @@ class ParameterGroup:
 
 
 def parameter_groups(
-    network: Policy | Critic, lr_context_encoder: float, lr_other: float, scope: LrScope
+    network: Network, lr_context_encoder: float, lr_other: float, scope: LrScope = "encoder"
 ) -> list[ParameterGroup]:
     """`context_encoder` and `other`; pre-encoders and heads belong to `other`.
 
-    With scope `rnn` the small rate covers only the recurrent layers of the context encoder.
+    With scope `rnn` the first rate covers only the recurrent layers of the context encoder. A
+    network without a context encoder is one group, `other`.
     """
-    encoder = network.trunk.context_encoder
-    chosen = {id(p) for p in (encoder.rnn if scope == "rnn" else encoder).parameters()}
+    chosen = {id(p) for p in network.context_parameters(scope)}
     named = dict(network.named_parameters())
-    return [
-        ParameterGroup(
-            "context_encoder",
-            {name: p for name, p in named.items() if id(p) in chosen},
+    parts = {
+        "context_encoder": (
+            {n: p for n, p in named.items() if id(p) in chosen},
             lr_context_encoder,
         ),
-        ParameterGroup(
-            "other", {name: p for name, p in named.items() if id(p) not in chosen}, lr_other
-        ),
-    ]
+        "other": ({n: p for n, p in named.items() if id(p) not in chosen}, lr_other),
+    }
+    return [ParameterGroup(name, held, lr) for name, (held, lr) in parts.items() if held]
 
 
 def _join(parameters: Sequence[Tensor]) -> Tensor:
@@ -77,14 +74,16 @@ def _join(parameters: Sequence[Tensor]) -> Tensor:
     return block
 
 
-def build_optimizer(groups: Sequence[ParameterGroup]) -> torch.optim.AdamW:
-    """AdamW without weight decay, one torch group for each of ours.
+def build_optimizer(
+    groups: Sequence[ParameterGroup], weight_decay: float = 0.0
+) -> torch.optim.AdamW:
+    """AdamW, by default without weight decay, one torch group for each of ours.
 
     Fused, because that one leaves out a step by itself when its `found_inf` is 1.
     """
     return torch.optim.AdamW(
         [{"params": [g.block], "lr": g.lr, "name": g.name} for g in groups],
-        weight_decay=0.0,
+        weight_decay=weight_decay,
         fused=True,
     )
 
@@ -92,3 +91,29 @@ def build_optimizer(groups: Sequence[ParameterGroup]) -> torch.optim.AdamW:
 def gradients(groups: Sequence[ParameterGroup]) -> list[Tensor]:
     """The gradient of each group, in one row."""
     return [g.block.grad for g in groups if g.block.grad is not None]
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Moments and counts, by number of the parameter and name."""
+    return {
+        f"{index}.{key}": value.clone()
+        for index, entry in optimizer.state_dict()["state"].items()
+        for key, value in entry.items()
+    }
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Take over what `optimizer_tensors` gave; a ValueError for what no step could use."""
+    state: dict[int, dict[str, Tensor]] = {}
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    for name, tensor in tensors.items():
+        index, key = name.split(".", 1)
+        if tensor.dim() and tensor.shape != parameters[int(index)].shape:
+            raise ValueError(f"{key} of parameter {index} has shape {tuple(tensor.shape)}")
+        if not bool(torch.isfinite(tensor).all()):
+            raise ValueError(f"{key} of parameter {index} is not finite")
+        # A copy: the optimiser would go on writing into what it was given.
+        state.setdefault(int(index), {})[key] = tensor.clone()
+    saved = optimizer.state_dict()
+    saved["state"] = state
+    optimizer.load_state_dict(saved)

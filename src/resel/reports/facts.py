@@ -6,23 +6,23 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from resel.config import GROUP_OF, Config
+from resel.agent import configure
+from resel.config import Config
 from resel.reports.elements import Cell, Html, code, escape, fold, table
 from resel.reports.reading import Experiment, RunRecord
 from resel.runs import format_bytes
-from resel.tasks import task_settings
 
 _EVENT_WORDS = ("step", "kind", "event", "environment", "message", "traceback")
 
 
-def task_defaults(task: str) -> Config:
-    """What `resel train TASK` would have used."""
-    return Config.build(task, task_settings(task))
+def task_defaults(config: Config) -> Config:
+    """What `resel train TASK` would have used with this method and encoder."""
+    return configure(config.task, method=config.method, encoder=config.encoder)
 
 
 def changed_settings(config: Config) -> dict[str, tuple[Any, Any]]:
     """Value and default of each setting that is not the task's own; the seed is no such choice."""
-    usual = task_defaults(config.task).flat()
+    usual = task_defaults(config).flat()
     return {
         name: (value, usual[name])
         for name, value in config.flat().items()
@@ -41,9 +41,11 @@ def changed_table(config: Config) -> Html:
 
 def all_settings(config: Config, title: str) -> Html:
     """Every setting, in a fold."""
-    usual, library = task_defaults(config.task).flat(), Config().flat()
+    usual = task_defaults(config).flat()
+    names = {"method": config.method, "encoder": config.encoder}
+    library = Config.build("", names).flat()
     rows = [
-        (GROUP_OF[name], name, str(value), str(usual[name]), str(library[name]))
+        (config.group_of(name) or "", name, str(value), str(usual[name]), str(library[name]))
         for name, value in config.flat().items()
     ]
     heads = ("group", "setting", "this run", "default for the task", "default of the library")

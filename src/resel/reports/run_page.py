@@ -71,7 +71,7 @@ def run_page(run: RunRecord) -> Page:
 
 
 def _method(run: RunRecord) -> str:
-    return f"{run.config.network.encoder}, seed {run.seed}"
+    return f"{run.config.encoder}, seed {run.seed}"
 
 
 def _tiles(run: RunRecord) -> Html:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor
 
-from resel.config import Config, NetworkConfig
+from resel.config import Config
 from resel.envs import AnyEnv, check_spaces, spaces_of
 from resel.errors import ConfigError, DamagedFileError
-from resel.methods import Learner
-from resel.networks import Critic, Dimensions, Policy
+from resel.methods import Learner, smallest_size
 from resel.runs.bundle import Bundle, read_bundle, write_bundle
 from resel.training import check_tensors
 
@@ -44,22 +42,26 @@ def read_agent(path: Path) -> tuple[Config, Bundle]:
         raise DamagedFileError(
             f"The agent at {os.fspath(path)} has no usable config: {error}"
         ) from error
-    _check_size(config.network, bundle.tensors.get("weights", {}), path)
+    _check_size(config, bundle.tensors.get("weights", {}), path)
     return config, bundle
 
 
-def _check_size(network: NetworkConfig, weights: Mapping[str, Tensor], path: Path) -> None:
+def _check_size(config: Config, weights: Mapping[str, Tensor], path: Path) -> None:
     """Refuse a config whose network is far larger than the weights, before it takes memory."""
-    deep = max(network.input_layers, network.blocks, network.head_layers) > len(weights)
-    if not deep:
-        with torch.device("meta"):  # shapes alone
-            parts = [kind(Dimensions(1, 1, False), network) for kind in (Policy, Critic)]
-        least = sum(t.numel() for part in parts for t in part.state_dict().values())
+    numbers = [*vars(config.network).values(), *vars(config.encoder_settings).values()]
+    deep = any(type(n) is int and n > 100_000 for n in numbers) or _deepest(config) > len(weights)
+    least = 0 if deep else smallest_size(config)
     if deep or least > 2 * sum(t.numel() for t in weights.values()) + 10**6:
         raise DamagedFileError(
             f"The agent at {os.fspath(path)} describes a network much larger than its weights: it "
             "was altered. Use an earlier copy."
         )
+
+
+def _deepest(config: Config) -> int:
+    """The largest number of layers that the config asks for."""
+    both = {**vars(config.network), **vars(config.encoder_settings)}
+    return max((n for name, n in both.items() if name.endswith("layers")), default=0)
 
 
 def use_weights(bundle: Bundle, learner: Learner, env: AnyEnv) -> None:

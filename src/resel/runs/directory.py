@@ -239,11 +239,11 @@ class RunDirectory:
         return data
 
 
-def default_run_path(task: str, encoder: str, seed: int) -> Path:
+def default_run_path(task: str, label: str, seed: int) -> Path:
     """A path under `runs/` that does not exist yet and says what it holds."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", task).strip("-.") or "custom"
     time = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    base = Path("runs") / f"{name}-{encoder}-seed{seed}-{time}"
+    base = Path("runs") / f"{name}-{label}-seed{seed}-{time}"
     path, number = base, 1
     while path.exists():
         number += 1

@@ -10,7 +10,6 @@ from resel.tasks.registry import (
     get_task,
     make_env,
     register_tasks,
-    task_settings,
 )
 from resel.tasks.spec import Needs, TaskSpec
 from resel.tasks.tmaze import TMazeEnv
@@ -25,7 +24,6 @@ __all__ = [
     "get_task",
     "make_env",
     "mask",
-    "task_settings",
 ]
 
 register_tasks()

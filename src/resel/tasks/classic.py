@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from resel.tasks._presets import FAST_RATES, RELEASED_EVALUATION, paper
 from resel.tasks.simulators import PYBULLET
 from resel.tasks.spec import TaskSpec
 
@@ -19,11 +17,6 @@ _ROBOTS = (
 _BODY = 8
 """Entries in front of the joints: height, sin and cos of the heading, velocity, roll, pitch."""
 _BODY_VELOCITY = [3, 4, 5]
-
-_RELEASED: dict[str, dict[str, Any]] = {
-    "AntBLT-V-v0": {"batch_steps": 128, "lr_policy": 5e-4, "lr_critic": 5e-4},
-    "WalkerBLT-P-v0": {"lr_context_encoder": 5e-6},
-}
 
 
 def velocities(joints: int) -> list[int]:
@@ -50,7 +43,6 @@ def tasks() -> Iterator[TaskSpec]:
                 horizon=1000,
                 observation_size=len(keep),
                 action_size=joints,
-                settings=paper(1_500_000, FAST_RATES, 2000),
-                released={**RELEASED_EVALUATION, "batch_steps": 1999, **_RELEASED.get(id, {})},
+                settings={"steps": 1_500_000, "eval_every": 5000, "eval_episodes": 5},
                 needs=PYBULLET,
             )

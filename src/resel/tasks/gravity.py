@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from resel.tasks._presets import FAST_RATES, RELEASED_EVALUATION, SLOW_RATES, paper
 from resel.tasks.simulators import MUJOCO
 from resel.tasks.spec import TaskSpec
 
@@ -16,7 +14,6 @@ _SIZES = {
     "Humanoid": (376, 17),
     "Walker2d": (17, 6),
 }
-_RELEASED: dict[str, dict[str, Any]] = {"Hopper": {"entropy_coefficient": 0.0}}
 
 
 def tasks() -> Iterator[TaskSpec]:
@@ -32,12 +29,6 @@ def tasks() -> Iterator[TaskSpec]:
             horizon=1000,
             observation_size=observation_size,
             action_size=action_size,
-            settings=paper(2_000_000, FAST_RATES, 1000, eval_episodes=20),
-            released={
-                **RELEASED_EVALUATION,
-                **SLOW_RATES,
-                "batch_steps": 999,
-                **_RELEASED.get(robot, {}),
-            },
+            settings={"steps": 2_000_000, "eval_every": 5000, "eval_episodes": 20},
             needs=MUJOCO,
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from resel.tasks._presets import FAST_RATES, paper
 from resel.tasks.spec import TaskSpec
 
 _STEPS = {60: 3_400_000, 120: 5_800_000, 250: 8_250_000, 500: 7_900_000}
@@ -26,17 +25,5 @@ def tasks() -> Iterator[TaskSpec]:
             ends_itself=True,
             observation_size=75,
             action_size=4,
-            settings=paper(
-                steps,
-                FAST_RATES,
-                1000,
-                gamma=0.9999,
-                conv_kernel=0,
-                feed_forward=False,
-                input_layers=3,
-                blocks=4 if length == 500 else 1,
-                eval_episodes=20,
-            ),
-            # No script of the released code runs this task; so its discrete method has it.
-            released={"fixed_alpha": 0.2, "probability_floor": 0.01},
+            settings={"steps": steps, "eval_every": 5000, "eval_episodes": 20},
         )

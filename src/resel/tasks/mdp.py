@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from resel.tasks._presets import FAST_RATES, RELEASED_EVALUATION, SLOW_RATES, paper
 from resel.tasks.simulators import MUJOCO
 from resel.tasks.spec import TaskSpec
 
@@ -16,8 +14,6 @@ _SIZES = {
     "Ant": (27, 8),
     "Humanoid": (376, 17),
 }
-_PAPER: dict[str, dict[str, Any]] = {"Hopper": {"entropy_coefficient": 0.0}}
-_RELEASED: dict[str, dict[str, Any]] = {"HalfCheetah": FAST_RATES}
 
 
 def tasks() -> Iterator[TaskSpec]:
@@ -32,7 +28,6 @@ def tasks() -> Iterator[TaskSpec]:
             horizon=1000,
             observation_size=observation_size,
             action_size=action_size,
-            settings=paper(5_000_000, SLOW_RATES, 1000, **_PAPER.get(robot, {})),
-            released={**RELEASED_EVALUATION, "batch_steps": 1999, **_RELEASED.get(robot, {})},
+            settings={"steps": 5_000_000, "eval_every": 5000, "eval_episodes": 5},
             needs=MUJOCO,
         )

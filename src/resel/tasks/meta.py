@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from resel.tasks._presets import RELEASED_EVALUATION, SLOW_RATES, paper
 from resel.tasks.simulators import MUJOCO
 from resel.tasks.spec import TaskSpec
 
-_STEPS = 5_000_000
-_SETTINGS = paper(_STEPS, SLOW_RATES, 1000, reward_input=True, eval_episodes=20)
-_RELEASED = {**RELEASED_EVALUATION, "batch_steps": 999}
+_SETTINGS = {"steps": 5_000_000, "eval_every": 5000, "eval_episodes": 20}
 
 
 _ROBOTS = (
@@ -34,7 +31,6 @@ def tasks() -> Iterator[TaskSpec]:
             observation_size=observation_size,
             action_size=action_size,
             settings=_SETTINGS,
-            released=_RELEASED,
             needs=MUJOCO,
         )
     yield TaskSpec(
@@ -47,5 +43,4 @@ def tasks() -> Iterator[TaskSpec]:
         observation_size=2,
         action_size=2,
         settings=_SETTINGS,
-        released=_RELEASED,
     )

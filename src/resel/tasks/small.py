@@ -5,50 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from resel.config import SIZES
 from resel.tasks.spec import TaskSpec
 
-_COMMON: dict[str, Any] = {
-    **SIZES["tiny"],
-    "lr_context_encoder": 3e-4,
-    "lr_policy": 1e-3,
-    "lr_critic": 3e-3,
-    "lr_alpha": 3e-3,
-    "target_keep": 0.99,
-    "batch_steps": 400,
-    "warmup_steps": 1000,
+_SETTINGS: dict[str, Any] = {
+    "steps": 20_000,
     "buffer_steps": 100_000,
     "eval_every": 1000,
     "eval_episodes": 10,
     "checkpoint_every": 5000,
 }
-_PENDULUM = {
-    **_COMMON,
-    "steps": 20_000,
-    "gamma": 0.96,
-    "reward_scale": 0.1,
-    "normalize_observations": True,
-}
-_CARTPOLE = {
-    **_COMMON,
-    "steps": 20_000,
-    "gamma": 0.98,
-    "reward_scale": 0.1,
-    "normalize_observations": True,
-    "entropy_coefficient": 0.2,
-}
-_TMAZE = {
-    **_COMMON,
-    "steps": 20_000,
-    "encoder": "gru",
-    "target_keep": 0.995,
-    "lr_policy": 3e-3,
-    "lr_critic": 3e-3,
-    "lr_alpha": 1e-2,  # exploration has to come back once one of the two turns is known to pay
-    "entropy_coefficient": 0.2,
-    "batch_steps": 420,
-    "eval_episodes": 50,
-}
+_PENDULUM = {"gamma": 0.96, "reward_scale": 0.1, "normalize_observations": True}
+_CARTPOLE = {"gamma": 0.98, "reward_scale": 0.1, "normalize_observations": True}
 _TMAZE_LENGTH = 20
 
 
@@ -64,7 +31,8 @@ def tasks() -> Iterator[TaskSpec]:
             horizon=200,
             observation_size=len(keep),
             action_size=1,
-            settings=_PENDULUM,
+            settings=_SETTINGS,
+            hints=_PENDULUM,
         )
     for suffix, keep, seen in (("P", [0, 2], "the positions"), ("V", [1, 3], "the velocities")):
         yield TaskSpec(
@@ -76,7 +44,8 @@ def tasks() -> Iterator[TaskSpec]:
             horizon=500,
             observation_size=len(keep),
             action_size=2,
-            settings=_CARTPOLE,
+            settings=_SETTINGS,
+            hints=_CARTPOLE,
         )
     yield TaskSpec(
         id="TMaze-v0",
@@ -88,5 +57,5 @@ def tasks() -> Iterator[TaskSpec]:
         ends_itself=True,
         observation_size=3,
         action_size=4,
-        settings=_TMAZE,
+        settings={**_SETTINGS, "eval_episodes": 50},
     )

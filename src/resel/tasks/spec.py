@@ -17,7 +17,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """One task: where its environment is made, its sizes, and the settings it is trained with."""
+    """One task: where its environment is made, its sizes, and what it says to every method."""
 
     id: str
     """Without the `resel/` prefix."""
@@ -32,9 +32,9 @@ class TaskSpec:
     action_size: int
     """Box: numbers per action. Discrete: how many actions there are."""
     settings: Mapping[str, Any]
-    """Settings that differ from `resel.config`, by flat name; `steps` is always among them."""
-    released: Mapping[str, Any] | None = None
-    """What the preset `released` changes on top of `settings`; None if there is no such preset."""
+    """What the task says to every method: `steps`, how it is evaluated, room for its data."""
+    hints: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that suit the task with any method that has them: discount, scales."""
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of the entry point."""
     evaluation_kwargs: Mapping[str, Any] = field(default_factory=dict)

@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional as F
 
 from resel.errors import DivergedError
 from resel.methods import Learner
-from resel.networks import Categorical, ContextInputs, PolicyDistribution, State
+from resel.networks import ContextInputs, PolicyDistribution, State
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,20 @@ class Actor:
             torch.zeros(rows, self._dims.action, device=self.device),
         )
 
+    def begin(
+        self, state: PolicyState, rows: NDArray[np.bool_], generator: torch.Generator
+    ) -> PolicyState:
+        """The same with these rows at the start of an episode to explore."""
+        state = state.reset(rows)
+        if not self._learner.random_first_state or not rows.any():
+            return state
+        mask = torch.from_numpy(rows).to(self.device)
+        hidden = []
+        for part in state.hidden:
+            drawn = torch.rand(part.shape, generator=generator, device=self.device) * 2 - 1
+            hidden.append(torch.where(mask.view(-1, *[1] * (part.dim() - 1)), drawn, part))
+        return dataclasses.replace(state, hidden=tuple(hidden))
+
     def fits(self, state: PolicyState) -> bool:
         """Whether a state is of this policy, as far as sizes tell."""
         return _row_shapes(state) == self._row_shapes
@@ -90,28 +103,17 @@ class Actor:
         """Actions as stored, (rows, A) or (rows, 1) of an index: sampled, or the mode if no
         generator is given."""
         # Looked at before the choice: the mode of a broken categorical is a valid index.
-        output = (
-            policy.log_probs if isinstance(policy, Categorical) else policy.mean + policy.log_std
-        )
-        if bool(output.isnan().any()):
+        if bool(policy.broken()):
             raise DivergedError(
-                "The policy's output is not finite: training has diverged. A smaller "
-                "lr_context_encoder is the first thing to try."
+                "The policy's output is not finite: training has diverged. " + self._learner.remedy
             )
-        if generator is None:
-            action = policy.mode()
-        elif isinstance(policy, Categorical):
-            action = policy.sample(generator)
-        else:
-            action = policy.sample(generator)[0]
+        action = policy.mode() if generator is None else policy.choose(generator)
         chosen: NDArray[np.float32] = action.float().cpu().numpy()
-        return chosen[:, None] if self._dims.discrete else chosen
+        return chosen
 
     def remember(self, state: PolicyState, action: NDArray[np.float32]) -> PolicyState:
         """The state with the action (as stored) that was really taken."""
-        taken = torch.from_numpy(action).to(self.device)
-        if self._dims.discrete:
-            taken = F.one_hot(taken[:, 0].long(), self._dims.action).float()
+        taken = self._dims.fed_back(torch.from_numpy(action).to(self.device))
         return dataclasses.replace(state, action=taken)
 
 

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from resel.config import Config
-from resel.data import Batch, ReplayBuffer, sample_batch
+from resel.data import Batch, Moment, ReplayBuffer
 from resel.envs import AnyEnv, Restarts
 from resel.errors import ConfigError, EnvironmentFault
-from resel.methods import Learner
+from resel.methods import Learner, build_learner
 from resel.networks import Dimensions
 from resel.optim import READ_EVERY
 from resel.randomness import numpy_state, numpy_stream, restore_numpy
@@ -113,7 +113,7 @@ class Trainer:
         self.log: MetricsWriter | None = None
         self.evaluation_env = evaluation_env
         observation, action = envs[0].observation, envs[0].action
-        self.learner = Learner(
+        self.learner: Learner = build_learner(
             config,
             Dimensions(observation.size, action.size, action.discrete),
             choose_device(config.training.device),
@@ -130,11 +130,12 @@ class Trainer:
             action.stored_size,
             self.collector.columns,
         )
-        self.guard = DivergenceMonitor(
+        self.monitor = DivergenceMonitor(
             config.training.on_divergence == "rollback", self._write_event
         )
         self._sampling = numpy_stream(seed, "sampling")
-        self.episodes = 0
+        self.episodes, self.finished_steps = 0, 0
+        self._schedule = self.learner.schedule
         self.evaluations: list[tuple[int, float, float]] = []  # step, mean, deviation
         self.success_rate: float | None = None
         self.seconds = 0.0
@@ -189,37 +190,39 @@ class Trainer:
     def _advance(self) -> None:
         """One step of every environment and as many updates."""
         settings = self.config.training
-        before = self.step
+        before, finished_before = self.step, self.finished_steps
         if self._evaluation_due:
             self.evaluate()
         for trajectory in self.collector.step(random=before < settings.warmup_steps):
             self.buffer.add(trajectory)
             self.learner.normalizer.update(trajectory.observations)
             self.episodes += 1
+            self.finished_steps += len(trajectory)
             self._returns.add(float(trajectory.rewards.sum(dtype=np.float64)))
         self.step += len(self._envs)
         if self._crossed(before, settings.log_every):
-            self._updates_to_log = self.config.algorithm.policy_delay
+            self._updates_to_log = self.learner.updates_to_log
             self._log_at = self.step
         if self.step >= settings.warmup_steps and len(self.buffer):
-            for _ in self._envs:
+            finished = self.finished_steps
+            for _ in range(
+                self._schedule.due(Moment(before, self.step, finished_before, finished))
+            ):
                 self._update()
         self._evaluation_due = self._crossed(before, settings.eval_every)
         if self._evaluation_due:
             self.evaluate()
 
     def sample(self) -> Batch:
-        """A random batch of whole trajectories (or windows), laid out as the encoder likes it."""
-        encoder = self.learner.policy.trunk.context_encoder.rnn
-        return sample_batch(
-            self.buffer, self.config.algorithm, encoder.suitable_rows, self._sampling
-        )
+        """A random batch, drawn as the method does it and laid out as its policy likes it."""
+        learner = self.learner
+        return learner.sampler.draw(self.buffer, self._sampling, learner.policy.suitable_rows)
 
     def _update(self) -> None:
         batch = self.sample()
         wanted = self._updates_to_log > 0
         metrics = self.learner.update(batch, want_metrics=wanted)
-        self.guard.remember(self.learner.updates, batch.origins, self.episodes)
+        self.monitor.remember(self.learner.updates, batch.origins, self.episodes)
         if wanted:
             self._train_metrics |= {name: float(value) for name, value in metrics.items()}
             self._updates_to_log -= 1
@@ -231,10 +234,10 @@ class Trainer:
     def check(self) -> None:
         """Record numerical faults of the updates so far; raises if training has diverged."""
         self._judge()
-        self.guard.act(self.step)
+        self.monitor.act(self.step)
 
     def _judge(self) -> None:
-        self.guard.judge(self.learner.steps.read(), self.buffer, self.episodes)
+        self.monitor.judge(self.learner.steps.read(), self.buffer, self.episodes)
 
     def _log_train(self, batch: Batch) -> None:
         values, self._train_metrics = self._train_metrics, {}
@@ -336,10 +339,11 @@ class Trainer:
             "config": self.config.to_json(),
             "learner": learner_document,
             "collector": collector_document,
-            "guard": self.guard.state(),
+            "guard": self.monitor.state(),
             "loop": {
                 "step": self.step,
                 "episodes": self.episodes,
+                "finished_steps": self.finished_steps,
                 "returns": self._returns.state(),
                 "success_rate": self.success_rate,
                 "evaluation_due": self._evaluation_due,
@@ -364,6 +368,7 @@ class Trainer:
             check_parts(tensors["loop"], {"evaluations": torch.zeros(0, 3, dtype=torch.float64)})
             loop, clock = documents["loop"], documents["clock"]
             step, episodes = whole(loop, "step"), whole(loop, "episodes")
+            finished_steps = whole(loop, "finished_steps")
             updates_to_log, log_at = whole(loop, "updates_to_log"), whole(loop, "log_at")
             returns, success_rate = (
                 _Returns.restored(loop["returns"]),
@@ -378,9 +383,9 @@ class Trainer:
             load_buffer(index, self.buffer)
             self.learner.load_weights(tensors["weights"])
             self.learner.restore(tensors["learner"], documents["learner"])
-            self.guard.restore(documents["guard"])
+            self.monitor.restore(documents["guard"])
             exact = self.collector.restore(tensors["collector"], documents["collector"])
-        self.step, self.episodes = step, episodes
+        self.step, self.episodes, self.finished_steps = step, episodes, finished_steps
         self._updates_to_log, self._log_at = updates_to_log, log_at
         self._returns, self.success_rate = returns, success_rate
         self._train_metrics, self.seconds = train_metrics, seconds
@@ -395,9 +400,9 @@ class Trainer:
         False if an unfinished episode had to be dropped.
         """
         seconds, restarts = self.seconds, self.restarts.used
-        skipped, rollbacks = self.guard.skipped, self.guard.rollbacks + 1
+        skipped, rollbacks = self.monitor.skipped, self.monitor.rollbacks + 1
         exact = restore(self)
         self.seconds, self.restarts.used = seconds, restarts
-        self.guard.skipped, self.guard.rollbacks = skipped, rollbacks
+        self.monitor.skipped, self.monitor.rollbacks = skipped, rollbacks
         self._sampling = numpy_stream(self.config.training.seed, f"sampling-{rollbacks}")
         return exact

@@ -1,37 +1,28 @@
-"""Recurrent blocks by name. A new one is a file here and a line in `_BUILDERS`."""
+"""Context encoders by name: one file each, its settings beside the class.
 
-from __future__ import annotations
+An encoder of one's own is registered with `resel.register_encoder`, or named as an entry point of
+the group `resel.encoders` by the package that has it.
+"""
 
-from collections.abc import Callable
-
-from resel.config import NetworkConfig
+from resel.networks.encoders import gated, mamba, mlp
 from resel.networks.encoders.base import Encoder, State
-from resel.networks.encoders.gated import GRUEncoder, LSTMEncoder
-from resel.networks.encoders.mamba import MambaEncoder
-from resel.networks.encoders.mlp import MLPEncoder
+from resel.networks.encoders.registry import (
+    EncoderSpec,
+    build_encoder,
+    encoder_spec,
+    encoders,
+    register_encoder,
+)
 
-__all__ = ["Encoder", "State", "build_encoder"]
+for _spec in (mamba.MAMBA, gated.GRU, gated.LSTM, mlp.MLP):
+    register_encoder(_spec)
 
-
-def _mamba(config: NetworkConfig) -> Encoder:
-    return MambaEncoder(
-        config.width,
-        config.blocks,
-        expansion=config.expansion,
-        state_size=config.state_size,
-        conv_kernel=config.conv_kernel,
-        feed_forward=config.feed_forward,
-    )
-
-
-_BUILDERS: dict[str, Callable[[NetworkConfig], Encoder]] = {
-    "mamba": _mamba,
-    "gru": lambda config: GRUEncoder(config.width, config.blocks),
-    "lstm": lambda config: LSTMEncoder(config.width, config.blocks),
-    "mlp": lambda config: MLPEncoder(config.width, config.blocks),
-}
-
-
-def build_encoder(config: NetworkConfig) -> Encoder:
-    """The recurrent block that the config names."""
-    return _BUILDERS[config.encoder](config)
+__all__ = [
+    "Encoder",
+    "EncoderSpec",
+    "State",
+    "build_encoder",
+    "encoder_spec",
+    "encoders",
+    "register_encoder",
+]

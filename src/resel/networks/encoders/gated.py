@@ -1,19 +1,40 @@
-"""GRU and LSTM blocks; the parameters live in torch's own layers."""
+"""GRU and LSTM n_layers; the parameters live in torch's own layers."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
 from torch import Tensor, nn
 
+from resel.config import Count, at_least, one_of
 from resel.networks.encoders.base import Encoder, State
+from resel.networks.encoders.registry import EncoderSpec
 from resel.networks.ops.recurrent import by_trajectory, gru_packed
+
+Initialisation = Literal["torch", "xavier", "orthogonal"]
+
+
+@dataclass(frozen=True)
+class GatedSettings:
+    """Depth of a gated network."""
+
+    n_layers: Count = 1
+    """Layers on top of each other."""
+    initialisation: Initialisation = "torch"
+    """First weights: torch's own, Xavier-uniform or orthogonal, the last two with zero biases."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "n_layers")
+        one_of(self, "initialisation", Initialisation)
 
 
 class GRUEncoder(Encoder):
-    """Gated recurrent unit, `blocks` layers deep."""
+    """Gated recurrent unit, `n_layers` layers deep."""
 
-    def __init__(self, width: int, blocks: int) -> None:
+    def __init__(self, width: int, n_layers: int) -> None:
         super().__init__()
-        self.layers = nn.GRU(width, width, blocks, batch_first=True)
+        self.layers = nn.GRU(width, width, n_layers, batch_first=True)
 
     def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
         if x.device.type != "cpu":
@@ -33,11 +54,11 @@ class GRUEncoder(Encoder):
 
 
 class LSTMEncoder(Encoder):
-    """Long short-term memory, `blocks` layers deep."""
+    """Long short-term memory, `n_layers` layers deep."""
 
-    def __init__(self, width: int, blocks: int) -> None:
+    def __init__(self, width: int, n_layers: int) -> None:
         super().__init__()
-        self.layers = nn.LSTM(width, width, blocks, batch_first=True)
+        self.layers = nn.LSTM(width, width, n_layers, batch_first=True)
 
     def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
         return by_trajectory(x, is_first, lambda rows: self.layers(rows)[0])
@@ -52,3 +73,33 @@ class LSTMEncoder(Encoder):
         assert isinstance(weight, Tensor)
         shape = (rows, self.layers.num_layers, self.layers.hidden_size)
         return (weight.new_zeros(shape), weight.new_zeros(shape))
+
+
+_Gated = TypeVar("_Gated", GRUEncoder, LSTMEncoder)
+
+
+def _initialised(encoder: _Gated, settings: GatedSettings) -> _Gated:
+    """The encoder with the first weights that the settings ask for."""
+    if settings.initialisation == "torch":
+        return encoder
+    draw = {"xavier": nn.init.xavier_uniform_, "orthogonal": nn.init.orthogonal_}
+    for name, parameter in encoder.layers.named_parameters():
+        if name.startswith("bias"):
+            nn.init.zeros_(parameter)
+        else:
+            draw[settings.initialisation](parameter)
+    return encoder
+
+
+GRU = EncoderSpec(
+    "gru",
+    "gated recurrent unit",
+    GatedSettings,
+    lambda settings, width: _initialised(GRUEncoder(width, settings.n_layers), settings),
+)
+LSTM = EncoderSpec(
+    "lstm",
+    "long short-term memory",
+    GatedSettings,
+    lambda settings, width: _initialised(LSTMEncoder(width, settings.n_layers), settings),
+)

@@ -10,50 +10,56 @@ share nothing. For Discrete actions the critic gives one value per action and em
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from resel.config import NetworkConfig
-from resel.networks.distributions import (
-    Categorical,
-    PolicyDistribution,
-    SquashedGaussian,
-    hidden_layers,
-    mlp,
-    xavier_linear,
-)
+from resel.config import Config, Count, at_least, between, scaled
+from resel.networks.base import CriticNetwork, LrScope, PolicyNetwork
+from resel.networks.distributions import PolicyDistribution, distribution
 from resel.networks.encoders import State, build_encoder
 from resel.networks.ensemble import EnsembleMLP
+from resel.networks.inputs import ContextInputs, Dimensions
+from resel.networks.layers import hidden_layers, mlp, xavier_linear
 
 
-class ContextInputs(NamedTuple):
-    """What is known at each place before acting; each (..., size), zero where there is no past."""
+@dataclass(frozen=True)
+class ContextNetwork:
+    """Sizes of policy and critic, as in the paper's appendix."""
 
-    observation: Tensor
-    last_observation: Tensor
-    last_action: Tensor
-    last_reward: Tensor
+    embedding: Count = scaled(128)
+    """Outputs of each pre-encoder and of the context encoder."""
+    width: Count = scaled(256)
+    """Width of the context encoder."""
+    input_layers: Count = 1
+    """Linear + ELU layers in front of the recurrent block."""
+    head_width: Count = scaled(256)
+    """Width of the hidden layers of the policy and critic MLPs."""
+    head_layers: Count = 2
+    """Hidden layers of the policy and critic MLPs."""
+    reward_input: bool = False
+    """Feed the last reward to the context encoder, as meta-RL tasks need it."""
+    probability_floor: float = 0.0
+    """Discrete: added to the probability of each action, so that none is given up for good (the
+    released code adds 0.01)."""
 
-
-class Dimensions(NamedTuple):
-    """Sizes a network is built for."""
-
-    observation: int
-    action: int
-    discrete: bool
+    def __post_init__(self) -> None:
+        at_least(self, 1, "embedding", "width", "input_layers", "head_width", "head_layers")
+        between(self, 0.0, 1.0, "probability_floor")
 
 
 class ContextEncoder(nn.Module):
     """Linear + ELU layers, recurrent block, ELU, linear: the part with its own learning rate."""
 
-    def __init__(self, inputs: int, config: NetworkConfig) -> None:
+    def __init__(self, inputs: int, config: Config) -> None:
         super().__init__()
-        self.before = hidden_layers(inputs, config.width, config.input_layers)
-        self.rnn = build_encoder(config)
-        self.after = xavier_linear(config.width, config.embedding)
+        sizes: ContextNetwork = config.network
+        self.before = hidden_layers(inputs, sizes.width, sizes.input_layers)
+        self.rnn = build_encoder(config, sizes.width)
+        self.after = xavier_linear(sizes.width, sizes.embedding)
 
     def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
         return self.after(F.elu(self.rnn(self.before(x), is_first)))  # type: ignore[no-any-return]
@@ -66,14 +72,15 @@ class ContextEncoder(nn.Module):
 class ContextTrunk(nn.Module):
     """Pre-encoders, one linear layer for each kind of input, and the context encoder."""
 
-    def __init__(self, dims: Dimensions, config: NetworkConfig) -> None:
+    def __init__(self, dims: Dimensions, config: Config) -> None:
         super().__init__()
-        self.observation = nn.Linear(dims.observation, config.embedding)
-        self.last_observation = nn.Linear(dims.observation, config.embedding)
-        self.last_action = nn.Linear(dims.action, config.embedding)
-        self.last_reward = nn.Linear(1, config.embedding) if config.reward_input else None
-        kinds = 4 if config.reward_input else 3
-        self.context_encoder = ContextEncoder(kinds * config.embedding, config)
+        sizes: ContextNetwork = config.network
+        self.observation = nn.Linear(dims.observation, sizes.embedding)
+        self.last_observation = nn.Linear(dims.observation, sizes.embedding)
+        self.last_action = nn.Linear(dims.action, sizes.embedding)
+        self.last_reward = nn.Linear(1, sizes.embedding) if sizes.reward_input else None
+        kinds = 4 if sizes.reward_input else 3
+        self.context_encoder = ContextEncoder(kinds * sizes.embedding, config)
 
     def _embed(self, inputs: ContextInputs) -> Tensor:
         parts = [
@@ -86,64 +93,71 @@ class ContextTrunk(nn.Module):
         return torch.cat(parts, -1)
 
     def forward(self, inputs: ContextInputs, is_first: Tensor) -> Tensor:
-        """Context (rows, length, embedding) over a tape."""
+        """Context (rows, length, embedding) over a packed sequence."""
         return self.context_encoder(self._embed(inputs), is_first)  # type: ignore[no-any-return]
 
     def step(self, inputs: ContextInputs, state: State) -> tuple[Tensor, State]:
         """Context (rows, embedding) at one moment."""
         return self.context_encoder.step(self._embed(inputs), state)
 
-    def initial_state(self, rows: int) -> State:
-        return self.context_encoder.rnn.initial_state(rows)
+    def parameters_of(self, scope: LrScope) -> Iterable[Tensor]:
+        """The context encoder, or its recurrent layers alone."""
+        encoder = self.context_encoder
+        return (encoder.rnn if scope == "rnn" else encoder).parameters()
 
 
-class Policy(nn.Module):
+class ContextPolicy(PolicyNetwork):
     """pi(a | history)."""
 
-    def __init__(self, dims: Dimensions, config: NetworkConfig) -> None:
+    def __init__(self, dims: Dimensions, config: Config) -> None:
         super().__init__()
+        sizes: ContextNetwork = config.network
         self.discrete = dims.discrete
-        self.probability_floor = config.probability_floor
+        self.probability_floor = sizes.probability_floor
         self.trunk = ContextTrunk(dims, config)
-        self.observation = xavier_linear(dims.observation, config.embedding)
+        self.observation = xavier_linear(dims.observation, sizes.embedding)
         outputs = dims.action if dims.discrete else 2 * dims.action
-        self.head = mlp(2 * config.embedding, config.head_width, config.head_layers, outputs)
+        self.head = mlp(2 * sizes.embedding, sizes.head_width, sizes.head_layers, outputs)
 
     def _distribution(self, observation: Tensor, context: Tensor) -> PolicyDistribution:
         output = self.head(torch.cat([self.observation(observation), context], -1))
-        return (
-            Categorical.from_output(output, self.probability_floor)
-            if self.discrete
-            else SquashedGaussian.from_output(output)
-        )
+        return distribution(output, self.discrete, self.probability_floor)
+
+    def context(self, inputs: ContextInputs, is_first: Tensor) -> Tensor:
+        """What the policy remembers at every step. (rows, length, embedding)"""
+        return self.trunk(inputs, is_first)  # type: ignore[no-any-return]
 
     def forward(self, inputs: ContextInputs, is_first: Tensor) -> PolicyDistribution:
-        """Action distributions at every place of a tape."""
         return self._distribution(inputs.observation, self.trunk(inputs, is_first))
 
     def step(self, inputs: ContextInputs, state: State) -> tuple[PolicyDistribution, State]:
-        """The action distribution at one moment, and the state for the next."""
         context, state = self.trunk.step(inputs, state)
         return self._distribution(inputs.observation, context), state
 
     def initial_state(self, rows: int) -> State:
-        """The state at the start of `rows` trajectories."""
-        return self.trunk.initial_state(rows)
+        return self.trunk.context_encoder.rnn.initial_state(rows)
+
+    def suitable_rows(self, lengths: Sequence[int]) -> int:
+        return self.trunk.context_encoder.rnn.suitable_rows(lengths)
+
+    def context_parameters(self, scope: LrScope) -> Iterable[Tensor]:
+        return self.trunk.parameters_of(scope)
 
 
-class Critic(nn.Module):
+class ContextCritic(CriticNetwork):
     """Q(history, a), an ensemble of heads on one context encoder."""
 
-    def __init__(self, dims: Dimensions, config: NetworkConfig) -> None:
+    def __init__(self, dims: Dimensions, config: Config, n_critics: int) -> None:
         super().__init__()
+        sizes: ContextNetwork = config.network
         self.trunk = ContextTrunk(dims, config)
-        self.observation = nn.Linear(dims.observation, config.embedding)
-        self.action = None if dims.discrete else nn.Linear(dims.action, config.embedding)
+        self.observation = nn.Linear(dims.observation, sizes.embedding)
+        self.action = None if dims.discrete else nn.Linear(dims.action, sizes.embedding)
         self.heads = EnsembleMLP(
-            config.critics,
-            (2 if dims.discrete else 3) * config.embedding,
-            config.head_width,
-            config.head_layers,
+            n_critics,
+            (2 if dims.discrete else 3) * sizes.embedding,
+            sizes.head_width,
+            sizes.head_layers,
             dims.action if dims.discrete else 1,
         )
 
@@ -159,7 +173,6 @@ class Critic(nn.Module):
         *,
         frozen: bool = False,
     ) -> Tensor:
-        """(E, rows, length) for Box actions, (E, rows, length, actions) for Discrete ones."""
         observation, context = embedded
         parts = [observation, context]
         if self.action is not None:
@@ -172,3 +185,6 @@ class Critic(nn.Module):
         q: Tensor = self.heads(flat, heads, frozen=frozen)  # (E, N, outputs)
         q = q.view(q.shape[0], *observation.shape[:2], -1)
         return q if self.action is None else q.squeeze(-1)
+
+    def context_parameters(self, scope: LrScope) -> Iterable[Tensor]:
+        return self.trunk.parameters_of(scope)

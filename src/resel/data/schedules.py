@@ -1,0 +1,59 @@
+"""When updates are due. A schedule only counts: it needs no state beyond the run's counters."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where a run stands after a step of all its environments."""
+
+    before: int
+    """Environment steps before it."""
+    step: int
+    """Environment steps after it."""
+    finished_before: int
+    """Steps of finished episodes before it."""
+    finished: int
+    """Steps of finished episodes after it."""
+
+
+class Schedule(Protocol):
+    """Says how many updates a moment asks for."""
+
+    def due(self, moment: Moment) -> int:
+        """Updates to make now."""
+
+
+@dataclass(frozen=True)
+class PerStep:
+    """So many updates for each environment step, whole ones as soon as they are complete."""
+
+    updates: float
+
+    def due(self, moment: Moment) -> int:
+        return math.floor(moment.step * self.updates) - math.floor(moment.before * self.updates)
+
+
+@dataclass(frozen=True)
+class PerEpisode:
+    """Nothing during an episode; at its end so many updates for each of its steps."""
+
+    updates: float
+
+    def due(self, moment: Moment) -> int:
+        made = math.floor(moment.finished_before * self.updates)
+        return math.floor(moment.finished * self.updates) - made
+
+
+@dataclass(frozen=True)
+class PerRollout:
+    """One update whenever finished episodes have brought so many further steps."""
+
+    steps: int
+
+    def due(self, moment: Moment) -> int:
+        return moment.finished // self.steps - moment.finished_before // self.steps

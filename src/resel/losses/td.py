@@ -1,0 +1,38 @@
+"""Targets and errors of temporal differences."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def masked_mean(x: Tensor, mask: Tensor, n: int) -> Tensor:
+    """Mean over the steps that count."""
+    return torch.where(mask, x, torch.zeros_like(x)).sum() / n
+
+
+def next_step(x: Tensor) -> Tensor:
+    """x_{t+1} at step t; the last step of a row, never counted, gets zero."""
+    return torch.cat([x[:, 1:], torch.zeros_like(x[:, :1])], 1)
+
+
+def soft_value(q: Tensor, log_prob: Tensor, alpha: Tensor) -> Tensor:
+    """min over the heads of Q'(h, a~) - alpha log pi(a~ | h).
+
+    RESeL, appendix C, Eq. (target_value, target_value_cont), where the heads are drawn at random;
+    SAC (Haarnoja et al. 2018), Eq. (3), where there are two. q is (heads, rows, length[, A]).
+    """
+    return q.min(0).values - alpha * log_prob
+
+
+def td_target(reward: Tensor, terminated: Tensor, next_value: Tensor, gamma: float) -> Tensor:
+    """y = r + gamma (1 - terminated) V; a truncated episode goes on in the value."""
+    return reward + gamma * (1 - terminated) * next_value
+
+
+def critic_loss(q: Tensor, y: Tensor, mask: Tensor, n: int) -> Tensor:
+    """Squared error summed over the heads, averaged over steps.
+
+    RESeL, appendix C, Eq. (redq_critic_loss).
+    """
+    return masked_mean((q - y).square().sum(0), mask, n)

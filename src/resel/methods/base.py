@@ -1,0 +1,270 @@
+"""What all methods share: networks with parameter groups, checked steps, targets, saved state.
+
+A method is a `Learner` with three things of its own: which networks it has (`networks_of`), which
+of them are followed by a slow copy (`follows`), and what one update does with a batch (`update`).
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from resel.config import Config
+from resel.data import Batch, PerStep, Sampler, Schedule
+from resel.errors import DamagedFileError
+from resel.networks import (
+    ContextInputs,
+    CriticNetwork,
+    Dimensions,
+    LrScope,
+    Network,
+    ObservationNormalizer,
+    PolicyNetwork,
+    sequence_inputs,
+)
+from resel.optim import (
+    ParameterGroup,
+    StepRecord,
+    Temperature,
+    build_optimizer,
+    gradients,
+    optimizer_tensors,
+    parameter_groups,
+    restore_optimizer,
+)
+from resel.randomness import torch_stream
+
+Metrics = dict[str, Tensor]
+
+
+class Learner(ABC):
+    """Owns the weights, the optimisers and everything else the next update depends on."""
+
+    follows: ClassVar[tuple[str, ...]] = ("critic",)
+    """Networks of which a slowly moving copy, the target, is kept."""
+
+    def __init__(
+        self,
+        config: Config,
+        dims: Dimensions,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self.config, self.dims, self.device, self.dtype = config, dims, device, dtype
+        self.settings: Any = config.algorithm
+        self.seed = config.training.seed
+        with torch.random.fork_rng(devices=[]):  # modules draw their weights from the global stream
+            torch.manual_seed(torch_stream(self.seed, "weights").initial_seed())
+            built = self.networks_of(config, dims)
+            self.networks = {name: network.to(device, dtype) for name, network in built.items()}
+        self.targets = {
+            name: copy.deepcopy(self.networks[name]).requires_grad_(False) for name in self.follows
+        }
+        self.normalizer = ObservationNormalizer(
+            dims.observation, getattr(self.settings, "normalize_observations", False)
+        ).to(device)
+        self.groups: dict[str, list[ParameterGroup]] = {
+            name: self._groups_of(name, network) for name, network in self.networks.items()
+        }
+        self.optimizers = {name: build_optimizer(groups) for name, groups in self.groups.items()}
+        self._blocks = {
+            name: (
+                [group.block for group in self._groups_of(name, self.targets[name])],
+                [group.block for group in self.groups[name]],
+            )
+            for name in self.follows
+        }
+        self.temperature: Temperature | None = None
+        self.generators = {"noise": torch_stream(self.seed, "learner-noise", device)}
+        self.random_first_state = False
+        """Whether exploring episodes begin with a random memory instead of zeros."""
+        self.steps = StepRecord()
+        self.updates = 0
+
+    @staticmethod
+    @abstractmethod
+    def networks_of(config: Config, dims: Dimensions) -> dict[str, Network]:
+        """The networks by name: `policy`, and mostly `critic`. `lr_NAME` is the rate of each."""
+
+    @property
+    @abstractmethod
+    def sampler(self) -> Sampler:
+        """How a batch is drawn."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """When updates are due."""
+        return PerStep(self.config.training.updates_per_step)
+
+    @abstractmethod
+    def update(self, batch: Batch, *, want_metrics: bool = False) -> Metrics:
+        """Learn once from a batch. Metrics stay on the device; read them only when needed.
+
+        A step whose loss or gradient is not finite is left out: see `steps`.
+        """
+
+    @abstractmethod
+    def policy_values(self, batch: Batch, inputs: ContextInputs) -> list[Tensor]:
+        """The loss of the policy, first, and what else must be finite for its step to be taken."""
+
+    @property
+    def policy(self) -> PolicyNetwork:
+        """What acts."""
+        policy = self.networks["policy"]
+        assert isinstance(policy, PolicyNetwork)
+        return policy
+
+    @property
+    def critic(self) -> CriticNetwork:
+        """What judges."""
+        critic = self.networks["critic"]
+        assert isinstance(critic, CriticNetwork)
+        return critic
+
+    @property
+    def target_critic(self) -> CriticNetwork:
+        """What judges the next step."""
+        critic = self.targets["critic"]
+        assert isinstance(critic, CriticNetwork)
+        return critic
+
+    @property
+    def updates_to_log(self) -> int:
+        """Consecutive updates that bring every metric once."""
+        return int(getattr(self.settings, "policy_delay", 1))
+
+    @property
+    def remedy(self) -> str:
+        """What to try first when training has diverged."""
+        rate = "lr_context_encoder" if self.config.encoder is not None else "lr_critic"
+        return f"A smaller {rate} is the first thing to try."
+
+    def _groups_of(self, name: str, network: nn.Module) -> list[ParameterGroup]:
+        assert isinstance(network, Network)
+        lr = getattr(self.settings, f"lr_{name}")
+        own = getattr(self.settings, "lr_context_encoder", None)
+        scope: LrScope = getattr(self.settings, "lr_scope", "encoder")
+        return parameter_groups(network, lr if own is None else own, lr, scope)
+
+    def inputs(self, batch: Batch) -> tuple[ContextInputs, Tensor]:
+        """What the networks read, and the taken action (Box values, or an index)."""
+        observation = self.normalizer(batch.observation)
+        fed_back = self.dims.fed_back(batch.action)
+        inputs = sequence_inputs(observation, fed_back, batch.reward, batch.is_first)
+        return inputs, self.dims.taken(batch.action)
+
+    def step(self, name: str, values: Sequence[Tensor], metrics: Metrics | None = None) -> Tensor:
+        """Descend on the first of the values, unless one of them or a gradient is not finite.
+
+        Returns 1 if the step was left out, else 0.
+        """
+        optimizer, groups = self.optimizers[name], self.groups[name]
+        optimizer.zero_grad(set_to_none=False)  # backward adds to the rows of the groups
+        values[0].backward()  # type: ignore[no-untyped-call]
+        skipped = self.steps.add(
+            self.updates + 1, name, [value.detach() for value in values], groups
+        )
+        if metrics is not None:
+            metrics |= {
+                f"gradient_norm/{name}/{group.name}": row.norm()
+                for group, row in zip(groups, gradients(groups), strict=True)
+            }
+        optimizer.found_inf = skipped  # type: ignore[attr-defined]  # as torch's GradScaler does
+        optimizer.step()
+        return skipped
+
+    @torch.no_grad()
+    def follow(self, tau: float, *names: str) -> None:
+        """Move the targets of these networks (all, if none is named) by a share of tau."""
+        for name in names or self.follows:
+            torch._foreach_lerp_(*self._blocks[name], tau)
+
+    def update_policy(self, batch: Batch, lr_context_encoder: float, lr_other: float) -> None:
+        """One step of the policy alone, at rates that need not be those of the config.
+
+        The other networks and the count of updates stay; the moments and the noise move on.
+        """
+        batch = batch.to(self.device)
+        values = self.policy_values(batch, self.inputs(batch)[0])
+        rates = {"context_encoder": lr_context_encoder, "other": lr_other}
+        groups = self.optimizers["policy"].param_groups
+        usual = [group["lr"] for group in groups]
+        for group in groups:
+            group["lr"] = rates[group["name"]]
+        self.step("policy", values)
+        for group, lr in zip(groups, usual, strict=True):
+            group["lr"] = lr
+
+    def weights(self) -> dict[str, Tensor]:
+        """What a policy needs to act, by name, and what goes on learning: a saved agent."""
+        modules: dict[str, nn.Module] = {**self.networks, "normalizer": self.normalizer}
+        modules |= {f"target_{name}": target for name, target in self.targets.items()}
+        found = {
+            f"{m}.{k}": v for m, module in modules.items() for k, v in module.state_dict().items()
+        }
+        if self.temperature is not None:
+            found["log_alpha"] = self.temperature.log_alpha.detach()
+        return found
+
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Take over what `weights` gave; names and shapes are the caller's to check."""
+        with torch.no_grad():
+            for name, tensor in self.weights().items():
+                tensor.copy_(weights[name])
+
+    def extra_state(self) -> dict[str, Tensor]:
+        """Tensors of a method's own that the next update depends on; names have no dot."""
+        return {}
+
+    def restore_extra(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take over what `extra_state` gave: same names, shapes and types."""
+        assert not tensors, "a method with a state of its own restores it"
+
+    def _all_optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        found: dict[str, torch.optim.Optimizer] = dict(self.optimizers)
+        if self.temperature is not None and self.temperature.optimizer is not None:
+            found["alpha"] = self.temperature.optimizer
+        return found
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Everything beyond the weights that the next update depends on."""
+        tensors = self.extra_state()
+        tensors |= {f"stream.{name}": g.get_state() for name, g in self.generators.items()}
+        moments = {
+            f"optimizer.{name}.{key}": value
+            for name, optimizer in self._all_optimizers().items()
+            for key, value in optimizer_tensors(optimizer).items()
+        }
+        return tensors | moments, {"updates": self.updates, "moments": sorted(moments)}
+
+    def restore(self, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> None:
+        """Take over what `state` gave."""
+        try:
+            extra = self.extra_state()
+            streams = {f"stream.{name}" for name in self.generators}
+            if odd := sorted({*extra, *streams, *document["moments"]} ^ set(tensors)):
+                raise KeyError(odd[0])
+            for name, now in extra.items():
+                given = tensors[name]
+                if given.shape != now.shape or given.dtype != now.dtype:
+                    raise ValueError(f"{name} is {given.dtype} of shape {tuple(given.shape)}")
+            self.restore_extra({name: tensors[name].to(self.device) for name in extra})
+            for name, generator in self.generators.items():
+                generator.set_state(tensors[f"stream.{name}"])
+            self.updates = int(document["updates"])
+            self.steps.clear()
+            for name, optimizer in self._all_optimizers().items():
+                prefix = f"optimizer.{name}."
+                saved = {
+                    key.removeprefix(prefix): tensor
+                    for key, tensor in tensors.items()
+                    if key.startswith(prefix)
+                }
+                restore_optimizer(optimizer, saved)
+        except (LookupError, RuntimeError, TypeError, ValueError) as error:
+            raise DamagedFileError(f"The learner's saved state cannot be used: {error}.") from error

@@ -1,0 +1,121 @@
+"""What a method says of itself, and how its learner is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from resel.config import Config
+from resel.errors import ConfigError, UnsupportedSpaceError
+from resel.methods.base import Learner
+from resel.networks import Dimensions
+from resel.registry import METHODS
+from resel.tasks import TaskSpec, get_task
+
+Space = Literal["Box", "Discrete"]
+Preset = Callable[[TaskSpec | None, str], Mapping[str, Any] | None]
+"""From a task (None for one that is not ours) and the name of a preset to settings; None if there
+is no preset of that name."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method as people ask for it."""
+
+    name: str
+    title: str
+    """What the paper's tables call it."""
+    summary: str
+    """One line."""
+    source: str
+    """Where it comes from: authors, year, code."""
+    learner: type[Learner]
+    settings: type[Any]
+    """A frozen dataclass; its fields become flags."""
+    network: type[Any]
+    """The sizes of its networks, a frozen dataclass too."""
+    encoder: str | None
+    """The context encoder it has by default; None if it can have none."""
+    preset: Preset
+    spaces: tuple[Space, ...] = ("Box", "Discrete")
+    """The actions it can learn."""
+    figures: tuple[str, ...] = ()
+    """Figures and tables of the paper in which it appears."""
+
+
+def register_method(method: Method) -> Method:
+    """Make a method available to agents, commands and experiments."""
+    METHODS.add(method)
+    return method
+
+
+def get_method(name: str) -> Method:
+    """The method of that name."""
+    method = METHODS.get(name)
+    assert isinstance(method, Method)
+    return method
+
+
+def methods() -> tuple[list[Method], dict[str, str]]:
+    """All methods, and why those that cannot be had cannot."""
+    found, faults = METHODS.all()
+    return [method for method in found if isinstance(method, Method)], faults
+
+
+def build_learner(
+    config: Config,
+    dims: Dimensions,
+    device: torch.device,
+    dtype: torch.dtype = torch.float32,
+) -> Learner:
+    """The learner of the method that a config names, refused where it cannot act."""
+    method = get_method(config.method)
+    space: Space = "Discrete" if dims.discrete else "Box"
+    if space not in method.spaces:
+        able = [other.name for other in methods()[0] if space in other.spaces]
+        raise UnsupportedSpaceError(
+            f"The method {method.name} acts in {' and '.join(method.spaces)} spaces only, but the "
+            f"actions here are {space}: choose one of {', '.join(able)}."
+        )
+    return method.learner(config, dims, device, dtype)
+
+
+def default_method() -> str:
+    """The method of whoever does not ask for one."""
+    return METHODS.first
+
+
+def preset_settings(method: Method, task: str, preset: str) -> dict[str, Any]:
+    """What a preset sets for a method on a task: the task's own settings, then the method's.
+
+    `size` may be among them; see `Config.sized`.
+    """
+    spec = get_task(task)
+    found = method.preset(spec, preset)
+    if found is None:
+        known = [n for n in ("paper", "released") if method.preset(spec, n) is not None]
+        raise ConfigError(
+            f"preset={preset!r} is not defined for {task!r} with {method.name}: choose from "
+            f"{', '.join(known)}."
+        )
+    return {**(spec.settings if spec is not None else {}), **found}
+
+
+def smallest_size(config: Config) -> int:
+    """Numbers in the networks of a config for the smallest spaces, found without making them."""
+    method = get_method(config.method)
+    dims = Dimensions(1, 1, discrete="Box" not in method.spaces)
+    with torch.device("meta"):  # shapes alone
+        networks = method.learner.networks_of(config, dims)
+    return sum(t.numel() for network in networks.values() for t in network.state_dict().values())
+
+
+def run_label(config: Config) -> str:
+    """What tells runs apart: the encoder, and the method where it is not the default."""
+    if config.method == default_method():
+        return config.encoder or config.method
+    usual = get_method(config.method).encoder
+    return config.method if config.encoder == usual else f"{config.method}-{config.encoder}"

@@ -1,0 +1,53 @@
+"""What an encoder says of itself, and how one is built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from resel.config import Config
+from resel.networks.encoders.base import Encoder
+from resel.registry import ENCODERS
+
+
+@dataclass(frozen=True)
+class EncoderSpec:
+    """An encoder as people ask for it."""
+
+    name: str
+    summary: str
+    """One line."""
+    settings: type[Any]
+    """A frozen dataclass; its fields become flags."""
+    build: Callable[[Any, int], Encoder]
+    """From settings and width to the encoder."""
+    memory: bool = True
+    """Whether it carries anything from one step to the next."""
+    reach: int | None = None
+    """How many steps back it can see; None for as long as the trajectory."""
+
+
+def register_encoder(spec: EncoderSpec) -> EncoderSpec:
+    """Make an encoder available to every method that has one."""
+    ENCODERS.add(spec)
+    return spec
+
+
+def encoder_spec(name: str) -> EncoderSpec:
+    """The encoder of that name."""
+    spec = ENCODERS.get(name)
+    assert isinstance(spec, EncoderSpec)
+    return spec
+
+
+def encoders() -> tuple[list[EncoderSpec], dict[str, str]]:
+    """All encoders, and why those that cannot be had cannot."""
+    found, faults = ENCODERS.all()
+    return [spec for spec in found if isinstance(spec, EncoderSpec)], faults
+
+
+def build_encoder(config: Config, width: int) -> Encoder:
+    """The encoder that the config names."""
+    assert config.encoder is not None
+    return encoder_spec(config.encoder).build(config.encoder_settings, width)

@@ -1,0 +1,57 @@
+"""What networks read at a moment: the same for a step while acting and for a sequence."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+class ContextInputs(NamedTuple):
+    """What is known at each step before acting; each (..., size), zero where there is no past."""
+
+    observation: Tensor
+    last_observation: Tensor
+    last_action: Tensor
+    last_reward: Tensor
+
+
+class Dimensions(NamedTuple):
+    """Sizes a network is built for."""
+
+    observation: int
+    action: int
+    discrete: bool
+
+    def fed_back(self, action: Tensor) -> Tensor:
+        """Actions as networks read them, from how they are stored: (..., A).
+
+        Box actions stay as they are, an index (..., 1) becomes one-hot.
+        """
+        if not self.discrete:
+            return action
+        return F.one_hot(action[..., 0].long(), self.action).to(action.dtype)
+
+    def taken(self, action: Tensor) -> Tensor:
+        """Stored actions as the critic takes them: Box values (..., A), or an index (...)."""
+        return action[..., 0].long() if self.discrete else action
+
+
+def sequence_inputs(
+    observation: Tensor, fed_back: Tensor, reward: Tensor, is_first: Tensor
+) -> ContextInputs:
+    """Inputs over (rows, length) from what was seen, done and received there."""
+    return ContextInputs(
+        observation,
+        previous(observation, is_first),
+        previous(fed_back, is_first),
+        previous(reward[..., None], is_first),
+    )
+
+
+def previous(x: Tensor, is_first: Tensor) -> Tensor:
+    """x_{t-1} at step t, zero at the start of a trajectory."""
+    shifted = torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], 1)
+    return torch.where(is_first[..., None], torch.zeros_like(x), shifted)

@@ -1,0 +1,139 @@
+"""Methods and encoders by name: ours, those a program registers, and those of installed packages.
+
+A package offers one as an entry point, under the name it is to have:
+
+    [project.entry-points."resel.methods"]
+    my-method = "my_package:MY_METHOD"
+
+It is imported when it is asked for by name, or when all are listed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, Protocol, TypeVar
+
+from resel.errors import ConfigError
+
+
+class Named(Protocol):
+    """Whatever can be registered."""
+
+    @property
+    def name(self) -> str:
+        """What people ask for it by."""
+
+    @property
+    def settings(self) -> type[Any]:
+        """The frozen dataclass of its settings."""
+
+
+class MethodLike(Named, Protocol):
+    """What a config must know of a method."""
+
+    @property
+    def network(self) -> type[Any]:
+        """The frozen dataclass with the sizes of its networks."""
+
+    @property
+    def encoder(self) -> str | None:
+        """The context encoder it has by default; None if it can have none."""
+
+
+Item = TypeVar("Item", bound=Named)
+
+
+class Registry(Generic[Item]):
+    """Items of one kind by name."""
+
+    def __init__(self, what: str, group: str) -> None:
+        self._what, self._group = what, group
+        self._items: dict[str, Item] = {}
+        self._loaded: set[str] = set()
+
+    def add(self, item: Item) -> Item:
+        """Register an item; a name is given once."""
+        if item.name in self._items:
+            raise ConfigError(
+                f"There is a {self._what} named {item.name!r} already: give yours another name."
+            )
+        self._items[item.name] = item
+        return item
+
+    def remove(self, name: str) -> None:
+        """Forget an item that a program has registered."""
+        self._items.pop(name, None)
+
+    def get(self, name: str) -> Item:
+        """The item of that name; refuses unknown names with near matches."""
+        plugin = self._plugins().get(name)
+        if plugin is not None and name not in self._loaded:
+            return self._load(plugin)
+        if name not in self._items:
+            near = difflib.get_close_matches(str(name), self.names(), n=3)
+            hint = f"Did you mean {', '.join(near)}?" if near else ""
+            raise ConfigError(
+                f"There is no {self._what} {name!r}. {hint or 'Choose one of ' + self.listed()}"
+            )
+        return self._items[name]
+
+    def names(self) -> list[str]:
+        """All names, without importing anything."""
+        return list(dict.fromkeys([*self._items, *self._plugins()]))
+
+    def listed(self) -> str:
+        """All names in one sentence."""
+        return f"{', '.join(self.names())}."
+
+    def all(self) -> tuple[list[Item], dict[str, str]]:
+        """All items, and why those that cannot be had cannot."""
+        found: list[Item] = []
+        faults: dict[str, str] = {}
+        for name in self.names():
+            try:
+                found.append(self.get(name))
+            except ConfigError as error:
+                faults[name] = str(error)
+        return found, faults
+
+    @property
+    def first(self) -> str:
+        """The name of whatever was registered first."""
+        return next(iter(self._items))
+
+    def _load(self, plugin: EntryPoint) -> Item:
+        origin = plugin.dist.name if plugin.dist is not None else plugin.value
+        called = f"The {self._what} {plugin.name!r} of the package {origin}"
+        if plugin.name in self._items:
+            raise ConfigError(
+                f"{called} takes a name that is taken: rename it in that package, or remove it."
+            )
+        try:
+            item = plugin.load()
+        except Exception as error:  # whatever a foreign module raises
+            raise ConfigError(
+                f"{called} cannot be imported ({type(error).__name__}: {error}): mend or remove "
+                "that package."
+            ) from error
+        if getattr(item, "name", None) != plugin.name or not hasattr(item, "settings"):
+            raise ConfigError(
+                f"{called} is {item!r}: the entry point must name a {self._what} called "
+                f"{plugin.name!r}."
+            )
+        self._items[plugin.name] = item
+        self._loaded.add(plugin.name)
+        return self._items[plugin.name]
+
+    def _plugins(self) -> dict[str, EntryPoint]:
+        return _entry_points(self._group)
+
+
+@functools.cache
+def _entry_points(group: str) -> dict[str, EntryPoint]:
+    return {plugin.name: plugin for plugin in entry_points(group=group)}
+
+
+METHODS: Registry[MethodLike] = Registry("method", "resel.methods")
+ENCODERS: Registry[Named] = Registry("encoder", "resel.encoders")
