@@ -66,8 +66,8 @@ class Run:
             for env in (*envs, evaluation):
                 self._open.callback(env.close)
             self._env = envs[0]
-            self.buffer_bytes = check_memory(settings, self._env)
             self.trainer = Trainer(config, envs, evaluation)
+            self.buffer_bytes = check_memory(settings, self._env)
             self._retry = RetryWrites(
                 settings.disk_tries, settings.disk_wait, lambda: self.trainer.stopping
             )

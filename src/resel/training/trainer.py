@@ -120,13 +120,16 @@ class Trainer:
         )
         seed = config.training.seed
         self.actor = Actor(self.learner)
-        self.buffer = ReplayBuffer(
-            config.training.buffer_steps, observation.size, action.stored_size
-        )
         self.step = 0
         self._early_events: list[Mapping[str, float | str]] = []
         self.restarts = Restarts(config.training.env_restarts, self._write_event)
         self.collector = Collector(envs, self.actor, seed, self.restarts)
+        self.buffer = ReplayBuffer(
+            config.training.buffer_steps,
+            observation.size,
+            action.stored_size,
+            self.collector.columns,
+        )
         self.monitor = DivergenceMonitor(
             config.training.on_divergence == "rollback", self._write_event
         )
@@ -358,6 +361,8 @@ class Trainer:
     def restore(self, tensors: Tensors, documents: Documents, load_buffer: LoadBuffer) -> bool:
         """Continue from a checkpoint; False if an unfinished episode had to be dropped."""
         with damaged_if_wrong():
+            index = {name: t.numpy() for name, t in tensors["buffer"].items()}
+            self.buffer.check_columns(index)  # first: it says best what another task is about
             check_tensors(tensors["weights"], self.learner.weights(), "the checkpoint")
             check_parts(tensors["collector"], self.collector.state()[0])
             check_parts(tensors["loop"], {"evaluations": torch.zeros(0, 3, dtype=torch.float64)})
@@ -375,7 +380,6 @@ class Trainer:
             train_metrics = {str(k): float(v) for k, v in loop["train_metrics"].items()}
             seconds = float(clock["seconds"])
             restore_numpy(self._sampling, loop["sampling"])
-            index = {name: t.numpy() for name, t in tensors["buffer"].items()}
             load_buffer(index, self.buffer)
             self.learner.load_weights(tensors["weights"])
             self.learner.restore(tensors["learner"], documents["learner"])
