@@ -120,14 +120,17 @@ class Trainer:
         )
         seed = config.training.seed
         self.actor = Actor(self.learner)
-        self.buffer = ReplayBuffer(
-            config.training.buffer_steps, observation.size, action.stored_size
-        )
         self.step = 0
         self._early_events: list[Mapping[str, float | str]] = []
         self.restarts = Restarts(config.training.env_restarts, self._write_event)
         self.collector = Collector(envs, self.actor, seed, self.restarts)
-        self.guard = DivergenceMonitor(
+        self.buffer = ReplayBuffer(
+            config.training.buffer_steps,
+            observation.size,
+            action.stored_size,
+            self.collector.columns,
+        )
+        self.monitor = DivergenceMonitor(
             config.training.on_divergence == "rollback", self._write_event
         )
         self._sampling = numpy_stream(seed, "sampling")
@@ -219,7 +222,7 @@ class Trainer:
         batch = self.sample()
         wanted = self._updates_to_log > 0
         metrics = self.learner.update(batch, want_metrics=wanted)
-        self.guard.remember(self.learner.updates, batch.origins, self.episodes)
+        self.monitor.remember(self.learner.updates, batch.origins, self.episodes)
         if wanted:
             self._train_metrics |= {name: float(value) for name, value in metrics.items()}
             self._updates_to_log -= 1
@@ -231,10 +234,10 @@ class Trainer:
     def check(self) -> None:
         """Record numerical faults of the updates so far; raises if training has diverged."""
         self._judge()
-        self.guard.act(self.step)
+        self.monitor.act(self.step)
 
     def _judge(self) -> None:
-        self.guard.judge(self.learner.steps.read(), self.buffer, self.episodes)
+        self.monitor.judge(self.learner.steps.read(), self.buffer, self.episodes)
 
     def _log_train(self, batch: Batch) -> None:
         values, self._train_metrics = self._train_metrics, {}
@@ -336,7 +339,7 @@ class Trainer:
             "config": self.config.to_json(),
             "learner": learner_document,
             "collector": collector_document,
-            "guard": self.guard.state(),
+            "guard": self.monitor.state(),
             "loop": {
                 "step": self.step,
                 "episodes": self.episodes,
@@ -358,6 +361,8 @@ class Trainer:
     def restore(self, tensors: Tensors, documents: Documents, load_buffer: LoadBuffer) -> bool:
         """Continue from a checkpoint; False if an unfinished episode had to be dropped."""
         with damaged_if_wrong():
+            index = {name: t.numpy() for name, t in tensors["buffer"].items()}
+            self.buffer.check_columns(index)  # first: it says best what another task is about
             check_tensors(tensors["weights"], self.learner.weights(), "the checkpoint")
             check_parts(tensors["collector"], self.collector.state()[0])
             check_parts(tensors["loop"], {"evaluations": torch.zeros(0, 3, dtype=torch.float64)})
@@ -375,11 +380,10 @@ class Trainer:
             train_metrics = {str(k): float(v) for k, v in loop["train_metrics"].items()}
             seconds = float(clock["seconds"])
             restore_numpy(self._sampling, loop["sampling"])
-            index = {name: t.numpy() for name, t in tensors["buffer"].items()}
             load_buffer(index, self.buffer)
             self.learner.load_weights(tensors["weights"])
             self.learner.restore(tensors["learner"], documents["learner"])
-            self.guard.restore(documents["guard"])
+            self.monitor.restore(documents["guard"])
             exact = self.collector.restore(tensors["collector"], documents["collector"])
         self.step, self.episodes, self.finished_steps = step, episodes, finished_steps
         self._updates_to_log, self._log_at = updates_to_log, log_at
@@ -396,9 +400,9 @@ class Trainer:
         False if an unfinished episode had to be dropped.
         """
         seconds, restarts = self.seconds, self.restarts.used
-        skipped, rollbacks = self.guard.skipped, self.guard.rollbacks + 1
+        skipped, rollbacks = self.monitor.skipped, self.monitor.rollbacks + 1
         exact = restore(self)
         self.seconds, self.restarts.used = seconds, restarts
-        self.guard.skipped, self.guard.rollbacks = skipped, rollbacks
+        self.monitor.skipped, self.monitor.rollbacks = skipped, rollbacks
         self._sampling = numpy_stream(self.config.training.seed, f"sampling-{rollbacks}")
         return exact
