@@ -51,7 +51,8 @@ def configure(
     chosen = get_method(method or default_method())
     layer = preset_settings(chosen, task, preset)
     usual_size = layer.pop("size", None)
-    encoder = settings.pop("encoder", None) or layer.pop("encoder", None)
+    usual_encoder = layer.pop("encoder", None)
+    encoder = settings.pop("encoder", None) or usual_encoder
     names = {"method": chosen.name, "encoder": encoder}
     bare = Config.build(task, names)
     sizes = [bare.sized(usual_size) if usual_size else {}, layer, bare.sized(size) if size else {}]

@@ -28,6 +28,9 @@ class EncoderSpec:
     """How many steps back it can see; None for as long as the trajectory."""
 
 
+ENCODERS.kind = EncoderSpec
+
+
 def register_encoder(spec: EncoderSpec) -> EncoderSpec:
     """Make an encoder available to every method that has one."""
     ENCODERS.add(spec)
