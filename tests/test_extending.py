@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "examples" / "own_method"
 PAGE = ROOT / "docs" / "extending.md"
 FILES = ("own_encoder.py", "own_method.py", "pyproject.toml")
-QUICK = ["--steps", "300", "--warmup-steps", "200", "--batch-steps", "60", "--size", "tiny"]
+QUICK = ["--steps", "300", "--warmup-steps", "280", "--batch-steps", "60", "--eval-every", "0"]
 
 
 def in_process(*argv: str, path: Path) -> subprocess.CompletedProcess[str]:
@@ -129,7 +129,9 @@ def test_an_installed_method_trains_with_an_installed_encoder(
 ) -> None:
     chosen = ["--method", "own-cautious", "--encoder", "own-averages"]
     flags = [*chosen, "--caution", "0.5", "--longest-span", "20", "--run-dir", str(tmp_path / "r")]
-    done = in_process(COMMAND, "train", "TMaze-v0", *QUICK, *flags, path=installed)
+    done = in_process(
+        COMMAND, "train", "TMaze-v0", "--size", "tiny", *QUICK, *flags, path=installed
+    )
     assert done.returncode == 0, done.stderr
     program = f"""
 from resel import Agent
@@ -151,7 +153,9 @@ def test_an_installed_encoder_serves_the_methods_that_were_there(
     installed: Path, tmp_path: Path
 ) -> None:
     flags = ["--encoder", "own-averages", "--run-dir", str(tmp_path / "r")]
-    done = in_process(COMMAND, "train", "TMaze-v0", *QUICK, *flags, path=installed)
+    done = in_process(
+        COMMAND, "train", "TMaze-v0", "--size", "tiny", *QUICK, *flags, path=installed
+    )
     assert done.returncode == 0, done.stderr
 
 
