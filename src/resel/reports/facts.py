@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from resel.analysis.runs import RunRecord
 from resel.config import GROUP_OF, Config
+from resel.reports.collection import Experiment
 from resel.reports.elements import Cell, Html, code, escape, fold, table
-from resel.reports.reading import Experiment, RunRecord
 from resel.runs import format_bytes
 from resel.tasks import task_settings
 
