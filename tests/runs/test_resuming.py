@@ -53,7 +53,7 @@ def test_the_continued_run_is_the_same_run(
     (tmp_path / "parts").mkdir()
 
     whole = make_trainer(world, **settings)
-    with MetricsLog(tmp_path / "whole", tensorboard=False) as whole.log:
+    with MetricsLog(tmp_path / "whole", tensorboard=False) as whole.log.writer:
         whole.train(stop)
         whole.train(100 - stop)
 

@@ -253,7 +253,7 @@ def test_a_run_with_skips_is_continued_exactly(
         (tmp_path / name).mkdir()
     whole = make_trainer(**settings)
     spoil(whole, FAULTS)
-    with MetricsLog(tmp_path / "whole", tensorboard=False) as whole.log:
+    with MetricsLog(tmp_path / "whole", tensorboard=False) as whole.log.writer:
         whole.train(100)
 
     first = make_trainer(**settings)
