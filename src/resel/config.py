@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -371,8 +372,13 @@ OTHER_NAMES: dict[str, list[str]] = {
 """What settings of other libraries, and older ones of ours, are called here."""
 
 
+@functools.cache  # resolving them takes longer than all else
+def _hints(kind: type[Any]) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=False)
+
+
 def _check_type(kind: type[Any], name: str, value: Any) -> None:
-    hint = get_type_hints(kind, include_extras=False)[name]
+    hint = _hints(kind)[name]
     allowed = get_args(hint) or (hint,)
     if value is None and type(None) in allowed:
         return
