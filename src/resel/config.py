@@ -373,7 +373,7 @@ OTHER_NAMES: dict[str, list[str]] = {
 
 
 @functools.cache  # resolving them takes longer than all else
-def _hints(kind: type[Any]) -> dict[str, Any]:
+def _hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=False)
 
 
