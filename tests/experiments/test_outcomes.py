@@ -217,9 +217,9 @@ def test_tables_read_runs_at_their_marks(tmp_path: Path) -> None:
 def test_timing_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from resel.experiments.outcomes import _timing
 
-    def point(encoder: str, n_layers: int, length: int, ms: float, *sweeps: str) -> dict[str, Any]:
+    def point(encoder: str, blocks: int, length: int, ms: float, *sweeps: str) -> dict[str, Any]:
         fixed = {"steps": 1000, "memory_mb": 5.0, "sweeps": list(sweeps)}
-        return {"encoder": encoder, "n_layers": blocks, "length": length, "update_ms": ms, **fixed}
+        return {"encoder": encoder, "blocks": blocks, "length": length, "update_ms": ms, **fixed}
 
     points = [point("gru", 1, 1000, 40, "blocks", "length"), point("mamba", 1, 1000, 10, "blocks")]
     layers = [

@@ -251,7 +251,7 @@ _KINDS = {
             for group in ("context_encoder", "other")
         ),
         *("critic_loss", "policy_loss", "entropy", "alpha", "q_mean", "target_mean"),
-        *("context_norm", "context_deviation"),
+        *("context_norm", "context_std"),
         *("padding_share", "batch_steps", "buffer_steps", "episode_return", "episodes"),
     },
     "eval": {"return_mean", "return_std", "length_mean", "success_rate"},

@@ -146,7 +146,7 @@ def _measure_encoder(
     compile_kernels(config, HALF_CHEETAH)
     points = sorted({point for sweep in plan.values() for point in sweep})
     networks = {
-        blocks: _warm_network(config.replace(blocks=blocks))
+        blocks: _warm_network(config.replace(n_layers=blocks))
         for blocks in {point.blocks for point in points}
     }
     calls: dict[Point, Callable[[], Laps]] = {}
