@@ -11,7 +11,7 @@ from resel.optim.groups import (
     parameter_groups,
     restore_optimizer,
 )
-from resel.optim.temperature import Temperature
+from resel.optim.temperature import Temperature, target_entropy
 
 __all__ = [
     "READ_EVERY",
@@ -28,4 +28,5 @@ __all__ = [
     "parameter_groups",
     "policy_outputs",
     "restore_optimizer",
+    "target_entropy",
 ]
