@@ -15,7 +15,7 @@ def _hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=False)
 
 
-def check_type(kind: type[Any], name: str, value: Any) -> None:
+def check_type(kind: Any, name: str, value: Any) -> None:
     """Refuse a value that a field of the dataclass cannot hold."""
     hint = _hints(kind)[name]
     allowed = get_args(hint) or (hint,)

@@ -65,6 +65,11 @@ def methods() -> tuple[list[Method], dict[str, str]]:
     return [method for method in found if isinstance(method, Method)], faults
 
 
+def own_methods() -> list[Method]:
+    """The methods registered so far, without those that installed packages offer."""
+    return [method for method in METHODS.registered() if isinstance(method, Method)]
+
+
 def build_learner(
     config: Config,
     dims: Dimensions,
