@@ -373,12 +373,12 @@ OTHER_NAMES: dict[str, list[str]] = {
 
 
 @functools.cache  # resolving them takes longer than all else
-def _hints(kind: Any) -> dict[str, Any]:
+def _hints(kind: type[Any]) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=False)
 
 
 def _check_type(kind: type[Any], name: str, value: Any) -> None:
-    hint = _hints(kind)[name]
+    hint = _hints(kind)[name]  # type: ignore[arg-type]  # a class can be hashed
     allowed = get_args(hint) or (hint,)
     if value is None and type(None) in allowed:
         return
