@@ -40,7 +40,6 @@ _TINY: dict[str, Any] = {
     "width": 8,
     "embedding": 4,
     "head_width": 8,
-    "state_size": 4,
     "n_critics": 2,
     "subset_size": 2,
     "batch_steps": 30,

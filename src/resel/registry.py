@@ -80,6 +80,10 @@ class Registry(Generic[Item]):
             )
         return self._items[name]
 
+    def registered(self) -> list[Item]:
+        """What this program has registered, without what installed packages offer."""
+        return [item for name, item in self._items.items() if name not in self._loaded]
+
     def names(self) -> list[str]:
         """All names, without importing anything."""
         return list(dict.fromkeys([*self._items, *self._plugins()]))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
 from resel import RESeL
-from resel.analysis import context_embeddings, read_out_score
-from resel.errors import BadInputError
+from resel.analysis import context_embeddings, context_map, read_out_score
+from resel.errors import BadInputError, MissingDependencyError
 from resel.tasks import make_env
 
 
@@ -23,7 +24,9 @@ def test_contexts_of_a_task_with_a_hidden_variable(agent: RESeL) -> None:
     assert found.context.shape == (4 * 8, 4) and found.context.dtype == np.float32
     assert found.step.tolist() == list(range(0, 75, 10)) * 4
     assert found.episode.tolist() == sorted(list(range(4)) * 8)
-    assert list(found.hidden) == ["wind"] and found.hidden["wind"].shape == (32, 2)
+    assert list(found.hidden) == ["hidden", "wind"] and found.hidden["wind"].shape == (32, 2)
+    scaled = (found.hidden["wind"] + 0.08) / 0.16
+    np.testing.assert_allclose(found.hidden["hidden"], scaled, atol=1e-6)
     winds = found.hidden["wind"].reshape(4, 8, 2)
     assert (winds == winds[:, :1]).all() and len(np.unique(winds[:, 0], axis=0)) > 1
     contexts = found.context.reshape(4, 8, 4)
@@ -39,7 +42,9 @@ def test_entries_of_info_that_are_asked_for(agent: RESeL) -> None:
     found = context_embeddings(agent, env, episodes=2, hidden=("task",))
     assert found.hidden["task"].shape == (150, 1)
     env.reset(seed=0)  # it is the caller's, and still open
-    with pytest.raises(BadInputError, match="info has no 'gravity' at step 0, but task, wind"):
+    with pytest.raises(
+        BadInputError, match="info has no 'gravity' at step 0, but task, hidden, wind"
+    ):
         context_embeddings(agent, env, episodes=2, hidden=("gravity",))
     with pytest.raises(BadInputError, match="The agent acts in"):
         context_embeddings(agent, "Pendulum-V-v0", episodes=2)
@@ -104,3 +109,23 @@ def test_what_cannot_be_scored() -> None:
         read_out_score(context, value, groups, folds=7)
     with pytest.raises(BadInputError, match="the same everywhere"):
         read_out_score(context, np.ones(len(value)), groups)
+
+
+def test_the_map_keeps_clusters_apart() -> None:
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(3, 10)) * 20
+    points = np.concatenate([centre + rng.normal(size=(30, 10)) for centre in centres])
+    places = context_map(points)
+    assert places.shape == (90, 2) and np.isfinite(places).all()
+    middles = places.reshape(3, 30, 2).mean(1)
+    spread = np.linalg.norm(places.reshape(3, 30, 2) - middles[:, None], axis=-1).max()
+    apart = min(np.linalg.norm(middles[i] - middles[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
+    assert apart > spread
+    assert np.array_equal(places, context_map(points)), "seeded"
+    assert not context_map(np.ones((10, 3))).any()
+
+
+def test_a_map_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.manifold", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'resel\[report\]'"):
+        context_map(np.zeros((5, 2)))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import csv
-from importlib import resources
 
 import pytest
 
+from resel.analysis.paper import paper_folder, paper_table, same_task
 from resel.cli.arguments import train_arguments
 from resel.config import Config
 from resel.errors import ConfigError
 from resel.experiments import CATALOGUE, SCALES, Scale, choose
-from resel.experiments.paper_numbers import paper_table, same_task
 from resel.experiments.plan import run_name
 from resel.tasks import get_task
 
@@ -122,7 +121,7 @@ COMPARISONS = ("fig-pomdp", "fig-gravity", "fig-meta", "fig-key-to-door", "table
 
 
 def hyperparameters() -> list[dict[str, str]]:
-    file = resources.files("resel") / "experiments" / "paper" / "hyperparameters.csv"
+    file = paper_folder() / "hyperparameters.csv"
     return list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
 
 

@@ -17,8 +17,8 @@ from resel.tasks import TaskSpec, get_task
 
 Space = Literal["Box", "Discrete"]
 Preset = Callable[[TaskSpec | None, str], Mapping[str, Any] | None]
-"""From a task (None for one that is not ours) and the name of a preset to settings; None if there is
-no preset of that name."""
+"""From a task (None for one that is not ours) and the name of a preset to settings; None if there
+is no preset of that name."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,11 @@ def methods() -> tuple[list[Method], dict[str, str]]:
     return [method for method in found if isinstance(method, Method)], faults
 
 
+def own_methods() -> list[Method]:
+    """The methods registered so far, without those that installed packages offer."""
+    return [method for method in METHODS.registered() if isinstance(method, Method)]
+
+
 def build_learner(
     config: Config,
     dims: Dimensions,
@@ -96,7 +101,7 @@ def preset_settings(method: Method, task: str, preset: str) -> dict[str, Any]:
     spec = get_task(task)
     found = method.preset(spec, preset)
     if found is None:
-        known = [n for n in ("paper", "released") if method.preset(spec, n) is not None]
+        known = [n for n in ("paper", "released", "small") if method.preset(spec, n) is not None]
         raise ConfigError(
             f"preset={preset!r} is not defined for {task!r} with {method.name}: choose from "
             f"{', '.join(known)}."
@@ -114,7 +119,7 @@ def smallest_size(config: Config) -> int:
 
 
 def run_label(config: Config) -> str:
-    """What tells runs apart in names and legends: the encoder, and the method if not the default."""
+    """What tells runs apart: the encoder, and the method where it is not the default."""
     if config.method == default_method():
         return config.encoder or config.method
     usual = get_method(config.method).encoder

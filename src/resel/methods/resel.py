@@ -1,9 +1,9 @@
 """RESeL: SAC with a REDQ ensemble and a learning rate of its own for the context encoder.
 
 Luo et al. 2024, Algorithm 1; the lines of `update` follow it: target, critic, soft target update,
-policy, temperature. Three savings change no result: the policy runs once for target and policy loss,
-the target evaluates only the heads that were drawn, and no gradient is formed inside the critic when
-the policy learns.
+policy, temperature. Three savings change no result: the policy runs once for target and policy
+loss, the target evaluates only the heads that were drawn, and no gradient is formed inside the
+critic when the policy learns.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from resel.networks import (
     Dimensions,
     LrScope,
     Network,
-    PolicyDistribution,
+    StochasticPolicy,
 )
-from resel.optim import TargetClamp, Temperature
+from resel.optim import TargetClamp, Temperature, target_entropy
 from resel.randomness import torch_stream
 
 
@@ -79,6 +79,10 @@ class ReselSettings:
     """Keep the next value inside the slowly moving range of past targets (the released code's
     QValueGuard, which the paper does not mention but whose numbers were made with it)."""
 
+    released_details: bool = False
+    """Do as the released code where the paper is silent: decay and cap of log alpha, the rule by
+    which a batch is full, the first bounds of the clamp, a random first state when exploring."""
+
     def __post_init__(self) -> None:
         one_of(self, "lr_scope", LrScope)
         positive(self, "lr_context_encoder", "lr_policy", "lr_critic", "lr_alpha", "reward_scale")
@@ -95,13 +99,6 @@ class ReselSettings:
             )
 
 
-def target_entropy(scale: float | None, action: int, discrete: bool) -> float:
-    """The entropy that the temperature steers to."""
-    if discrete:
-        return (0.2 if scale is None else scale) * math.log(action)
-    return -(1.0 if scale is None else scale) * action
-
-
 class ReselLearner(Learner):
     """One update of Algorithm 1."""
 
@@ -116,9 +113,14 @@ class ReselLearner(Learner):
             target_entropy(settings.target_entropy_scale, dims.action, dims.discrete),
             self.device,
             self.dtype,
+            weight_decay=0.01 if settings.released_details else 0.0,
+            largest_log=1.0 if settings.released_details else None,
         )
         self.generators["subset"] = torch_stream(self.seed, "target-heads")
-        self.clamp = TargetClamp(self.device, shrinks=not dims.discrete)
+        self.clamp = TargetClamp(
+            self.device, shrinks=not dims.discrete, holds_zero=not settings.released_details
+        )
+        self.random_first_state = settings.released_details
 
     @staticmethod
     def networks_of(config: Config, dims: Dimensions) -> dict[str, Network]:
@@ -131,7 +133,7 @@ class ReselLearner(Learner):
     def sampler(self) -> Sampler:
         settings = self.settings
         if settings.context_length is None:
-            return Trajectories(settings.batch_steps)
+            return Trajectories(settings.batch_steps, by_count=settings.released_details)
         return WindowsBySteps(settings.context_length, settings.batch_steps)
 
     def update(self, batch: Batch, *, want_metrics: bool = False) -> Metrics:
@@ -178,7 +180,7 @@ class ReselLearner(Learner):
         return list(self._policy_values(batch, inputs, policy, self.temperature.value))
 
     def _target(
-        self, batch: Batch, inputs: ContextInputs, policy: PolicyDistribution, alpha: Tensor
+        self, batch: Batch, inputs: ContextInputs, policy: StochasticPolicy, alpha: Tensor
     ) -> Tensor:
         """y at every step that counts, from the target critic one step further."""
         settings = self.settings
@@ -198,7 +200,7 @@ class ReselLearner(Learner):
         return y
 
     def _policy_values(
-        self, batch: Batch, inputs: ContextInputs, policy: PolicyDistribution, alpha: Tensor
+        self, batch: Batch, inputs: ContextInputs, policy: StochasticPolicy, alpha: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The loss and the policy's entropy (for Box actions, estimated from the sample)."""
         with torch.no_grad():
