@@ -23,7 +23,7 @@ import resel
 from resel import RESeL
 from resel.cli import main
 from resel.config import Config
-from resel.runs import read_bundle, read_metrics, saved_config
+from resel.runs import read_bundle, read_metrics
 from resel.training import ProgressLine, TrainProgress
 
 VERBS = (
@@ -85,7 +85,7 @@ def test_the_files_of_a_run(finished: Path) -> None:
     assert isinstance(result["eval_return_mean"], float) and result["wall_seconds"] > 0
     assert result["eval_return_std"] >= 0 and 0 <= result["success_rate"] <= 1
 
-    config = saved_config(finished)
+    config = Config.from_json(read(finished / "config.json"))
     assert config.training.steps == 60 and config.network.width == 8
     assert (
         config.algorithm.target_entropy_scale == task_settings("TMaze-v0")["target_entropy_scale"]
@@ -142,7 +142,7 @@ def test_what_training_says(tiny_flags: list[str], capsys: Any, tmp_path: Path) 
     (run,) = (tmp_path / "runs").iterdir()
     assert run.name.startswith("toy-Box-v0-mamba-seed1-")
     assert str(run.relative_to(tmp_path)) in said.out
-    config = saved_config(run)
+    config = Config.from_json(read(run / "config.json"))
     assert config.algorithm.lr_context_encoder == 2e-3 and not config.network.feed_forward
     assert config.training.steps == 15
     assert max(map(len, said.out.splitlines())) <= 80

@@ -114,10 +114,10 @@ def changed_settings(saved: Config, wanted: Config) -> list[str]:
         {"task": config.task, "method": config.method, **config.flat()}
         for config in (saved, wanted)
     )
+    # What only one of the two has belongs to a method or encoder that is named itself.
     return [
         f"{n}: {before[n]!r} there, {now[n]!r} asked"
         for n in now
-        # Another method or encoder has other settings; that it is another one says enough.
         if n in before and before[n] != now[n] and n not in _MAY_DIFFER
     ]
 
