@@ -240,7 +240,7 @@ def test_a_restored_buffer_goes_on_as_the_old_one(
         assert old.sample(20, rngs[0]) == new.sample(20, rngs[1])
 
 
-def reading(n_layers: list[np.ndarray]) -> Callable[[np.ndarray], None]:
+def reading(blocks: list[np.ndarray]) -> Callable[[np.ndarray], None]:
     left = iter(blocks)
 
     def read(target: np.ndarray) -> None:
@@ -284,3 +284,14 @@ def test_a_restore_that_fails_leaves_an_empty_buffer() -> None:
     assert len(new) == new.steps == 0
     new.add(episode(3, 1))
     assert_holds(new, [episode(3, 1)])
+
+
+def test_after_a_restore_only_what_was_restored_is_drawn() -> None:
+    old, new = filled([5, 7]), filled([40, 40, 40])
+    rng = np.random.default_rng(0)
+    new.sample_steps(10, rng)
+    new.uniform_windows(10, 3, rng)
+    data = [block.copy() for piece in old for block in old.blocks(piece)]
+    new.restore(new.read_index(old.state()), reading(data))
+    assert new.sample_steps(200, rng)[0].max() < 13
+    assert max(piece.begin + piece.length for piece in new.uniform_windows(200, 3, rng)) <= 13
