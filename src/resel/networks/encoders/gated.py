@@ -26,9 +26,9 @@ class GatedSettings:
 class GRUEncoder(Encoder):
     """Gated recurrent unit, `n_layers` layers deep."""
 
-    def __init__(self, width: int, n_layers: int) -> None:
+    def __init__(self, inputs: int, width: int, n_layers: int) -> None:
         super().__init__()
-        self.layers = nn.GRU(width, width, n_layers, batch_first=True)
+        self.layers = nn.GRU(inputs, width, n_layers, batch_first=True)
 
     def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
         if x.device.type != "cpu":
@@ -50,9 +50,9 @@ class GRUEncoder(Encoder):
 class LSTMEncoder(Encoder):
     """Long short-term memory, `n_layers` layers deep."""
 
-    def __init__(self, width: int, n_layers: int) -> None:
+    def __init__(self, inputs: int, width: int, n_layers: int) -> None:
         super().__init__()
-        self.layers = nn.LSTM(width, width, n_layers, batch_first=True)
+        self.layers = nn.LSTM(inputs, width, n_layers, batch_first=True)
 
     def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
         return by_trajectory(x, is_first, lambda rows: self.layers(rows)[0])
@@ -73,11 +73,13 @@ GRU = EncoderSpec(
     "gru",
     "gated recurrent unit",
     GatedSettings,
-    lambda settings, width: GRUEncoder(width, settings.n_layers),
+    lambda settings, width: GRUEncoder(width, width, settings.n_layers),
+    build_from=lambda settings, inputs, width: GRUEncoder(inputs, width, settings.n_layers),
 )
 LSTM = EncoderSpec(
     "lstm",
     "long short-term memory",
     GatedSettings,
-    lambda settings, width: LSTMEncoder(width, settings.n_layers),
+    lambda settings, width: LSTMEncoder(width, width, settings.n_layers),
+    build_from=lambda settings, inputs, width: LSTMEncoder(inputs, width, settings.n_layers),
 )
