@@ -11,7 +11,7 @@ last dimension of A, and the distribution's draw takes the expectation (`Draw.ex
 
 from resel.losses.actor import soft_policy_term
 from resel.losses.td import critic_loss, masked_mean, next_step, soft_value, td_target
-from resel.losses.temperature import temperature_loss
+from resel.losses.temperature import temperature_loss, temperature_loss_exp
 
 __all__ = [
     "critic_loss",
@@ -21,4 +21,5 @@ __all__ = [
     "soft_value",
     "td_target",
     "temperature_loss",
+    "temperature_loss_exp",
 ]

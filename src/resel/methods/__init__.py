@@ -4,7 +4,7 @@ A method of one's own is registered with `resel.register_method`, or named as an
 group `resel.methods` by the package that has it.
 """
 
-from resel.methods import resel
+from resel.methods import resel, sac, sac_mlp, td3, td3_mlp
 from resel.methods.base import Learner, Metrics
 from resel.methods.registry import (
     Method,
@@ -18,8 +18,8 @@ from resel.methods.registry import (
     smallest_size,
 )
 
-for _method in (resel.METHOD,):
-    register_method(_method)
+for _module in (resel, sac, sac_mlp, td3, td3_mlp):
+    register_method(_module.METHOD)
 
 __all__ = [
     "Learner",

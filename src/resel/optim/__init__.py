@@ -10,7 +10,7 @@ from resel.optim.groups import (
     parameter_groups,
     restore_optimizer,
 )
-from resel.optim.temperature import Temperature
+from resel.optim.temperature import Temperature, target_entropy
 
 __all__ = [
     "READ_EVERY",
@@ -24,4 +24,5 @@ __all__ = [
     "optimizer_tensors",
     "parameter_groups",
     "restore_optimizer",
+    "target_entropy",
 ]
