@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -30,12 +30,16 @@ class RecurrentSettings:
         at_least(self, 1, "batch_windows", "context_length")
 
 
-SMALL = {"size": "tiny", "batch_windows": 16, "context_length": 64, "warmup_steps": 1000}
+PAPER: dict[str, Any] = {"initialisation": "orthogonal", "warmup_steps": 10_000}
+"""What Ni et al. set besides the defaults; the first is the GRU's."""
+SMALL: dict[str, Any] = {
+    **PAPER,
+    "size": "tiny",
+    "batch_windows": 16,
+    "warmup_steps": 1000,
+}
 """For a training of minutes."""
-
-# Of Ni et al. on meta-RL tasks, whole trials of 400 steps: 500 of them at random, then 200 updates
-# for every 25.
-TRIALS = {
+TRIALS: dict[str, Any] = {
     "critic_shortcut": 64,
     "head_width": 128,
     "head_layers": 3,
@@ -44,8 +48,9 @@ TRIALS = {
     "warmup_steps": 200_000,
     "updates_per_step": 0.02,
 }
-# On Wind, episodes of 75 steps: 100 of them at random, then 500 updates for every 10.
-WIND = {
+"""Theirs on meta-RL tasks, with whole trials of 400 steps: 500 of them at random, then 200 updates
+for every 25."""
+WIND: dict[str, Any] = {
     "action_embedding": 8,
     "reward_embedding": 0,
     "width": 64,
@@ -57,3 +62,4 @@ WIND = {
     "warmup_steps": 7500,
     "updates_per_step": 500 / 750,
 }
+"""Theirs on Wind, with episodes of 75 steps: 100 at random, then 500 updates for every 10."""

@@ -68,7 +68,7 @@ METHOD = Method(
     network=MFRNNNetwork,
     encoder="gru",
     preset=presets(
-        {"warmup_steps": 10_000},
+        _recurrent.PAPER,
         _SMALL,
         families={"meta-RL": {**_recurrent.TRIALS, "reward_embedding": 16}},
         tasks={

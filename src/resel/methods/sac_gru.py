@@ -49,6 +49,7 @@ _GRAVITY: dict[str, Any] = {
     "head_width": 128,
     "last_width": 64,
     "activation": "leaky_relu",
+    "head_initialisation": "torch",
     "initialisation": "torch",
     "log_std_min": -7.0,
     "lr_critic": 1e-3,
@@ -80,7 +81,7 @@ METHOD = Method(
     network=SequenceNetwork,
     encoder="gru",
     preset=presets(
-        {"warmup_steps": 10_000},
+        _recurrent.PAPER,
         _SMALL,
         families={
             "gravity": _GRAVITY,

@@ -64,9 +64,9 @@ class SequenceNetwork:
     """Give every critic head embeddings, a context encoder and a shortcut of its own."""
     activation: Activation = "relu"
     """What follows embeddings, shortcuts and hidden layers: relu or leaky_relu."""
-    initialisation: Initialisation = "fan_out"
-    """First weights: torch's own, or fan_out: heads within 1/sqrt(outputs), near zero in the last
-    layer, GRU and LSTM orthogonal with zero biases."""
+    head_initialisation: Initialisation = "fan_out"
+    """First weights of the heads: torch's own, or fan_out: within 1/sqrt(outputs), near zero in the
+    last layer."""
     log_std_min: float = -20.0
     """Box, stochastic: the log of the standard deviation is kept above this."""
 
@@ -76,7 +76,7 @@ class SequenceNetwork:
         at_least(self, 0, "reward_embedding", "context_size", "policy_shortcut", "critic_shortcut")
         between(self, -100.0, 2.0, "log_std_min")
         one_of(self, "activation", Activation)
-        one_of(self, "initialisation", Initialisation)
+        one_of(self, "head_initialisation", Initialisation)
 
     @property
     def reward_input(self) -> bool:
@@ -135,8 +135,6 @@ class SequenceEncoder(nn.Module):
         else:
             self.before = nn.Sequential(before, nn.Linear(before.size, sizes.width))
             self.rnn = build_encoder(config, sizes.width)
-        if sizes.initialisation == "fan_out":
-            _orthogonal(self.rnn)
         self.after: nn.Module = nn.Identity()
         if sizes.context_size:
             self.after = nn.Sequential(nn.Linear(sizes.width, sizes.context_size), nn.Tanh())
@@ -148,13 +146,6 @@ class SequenceEncoder(nn.Module):
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         y, state = self.rnn.step(self.before(x), state)
         return self.after(y), state
-
-
-def _orthogonal(encoder: nn.Module) -> None:
-    for layer in encoder.modules():
-        if isinstance(layer, nn.RNNBase):
-            for name, parameter in layer.named_parameters():
-                (nn.init.zeros_ if "bias" in name else nn.init.orthogonal_)(parameter)
 
 
 class SequenceTrunk(nn.Module):
@@ -212,7 +203,7 @@ class SequencePolicy(PolicyNetwork):
             sizes.head_widths,
             dims.action if dims.discrete or noise is not None else 2 * dims.action,
             sizes.activation,
-            sizes.initialisation,
+            sizes.head_initialisation,
             POLICY_BOUND,
         )
 
@@ -262,7 +253,7 @@ class SequenceCritic(CriticNetwork):
             sizes.head_widths,
             dims.action if dims.discrete else outputs,
             sizes.activation,
-            sizes.initialisation,
+            sizes.head_initialisation,
             CRITIC_BOUND,
         )
 
