@@ -89,7 +89,13 @@ def test_the_state_that_is_saved_matters(
     groups = [group for own in trainer.learner.groups.values() for group in own]
     assert len(moments) == len(groups) + 1  # and log alpha
     fresh = everything(make_trainer())
-    for name in ("collector/exploration", "learner/stream.noise", "learner/stream.subset", "loop", "collector"):
+    for name in (
+        "collector/exploration",
+        "learner/stream.noise",
+        "learner/stream.subset",
+        "loop",
+        "collector",
+    ):
         assert found[name] != fresh[name]
 
 

@@ -111,9 +111,10 @@ def presets(
 
     def preset(task: TaskSpec | None, name: str) -> Mapping[str, Any] | None:
         own = {} if task is None else (tasks or {}).get(task.id, {})
-        hints = {} if task is None else task.hints
-        if name == "small" or (name == "paper" and task is not None and _is_small(task)):
-            return {**small, **hints, **own}
+        is_small = task is not None and _is_small(task)
+        if name == "small" or (name == "paper" and is_small):
+            hints = {} if task is None else task.hints
+            return {**small, **hints, **(own if is_small else {})}
         if name == "paper":
             by_family = {} if task is None else (families or {}).get(task.family, {})
             return {**paper, **by_family, **own}
