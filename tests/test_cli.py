@@ -17,13 +17,13 @@ import pytest
 import torch
 from command import COMMAND, start
 from PIL import Image
+from presets import task_settings
 
 import resel
 from resel import RESeL
 from resel.cli import main
 from resel.config import Config
 from resel.runs import read_bundle, read_metrics
-from resel.tasks import task_settings
 from resel.training import ProgressLine, TrainProgress
 
 VERBS = (
@@ -263,7 +263,7 @@ def test_values_that_cannot_work(flags: list[str], told: str, capsys: Any, tmp_p
         (["train", "Pendulum-V"], "Pendulum-V-v0"),
         (["train", "nosuchmodule:Thing-v0"], "importing 'nosuchmodule', which failed"),
         (["train", "TMaze-v0", "--preset", "mine"], "choose from paper"),
-        (["train", "TMaze-v0", "--critics", "1"], "lower subset_size or raise critics"),
+        (["train", "TMaze-v0", "--n-critics", "1"], "lower subset_size or raise n_critics"),
         (["train", "TMaze-v0", "--device", "tpu"], "'auto', 'cpu', 'cuda'"),
         (
             ["eval", "nowhere"],
@@ -384,7 +384,7 @@ def test_tasks(capsys: Any) -> None:
     assert main(["tasks", "--show", "TMaze-v0"]) == 0
     shown = capsys.readouterr().out
     assert re.search(r"encoder +gru +task's own", shown)
-    assert re.search(r"critics +8 *\n", shown)
+    assert re.search(r"n_critics +8 *\n", shown)
     assert re.search(r"target_entropy_scale +0.2 +task's own", shown)
     assert re.search(r"threads +automatic: 1\b", shown) and re.search(r"device +automatic: ", shown)
     assert main(["tasks", "--show", "toy/Box-v0"]) == 0

@@ -86,8 +86,8 @@ def introduce(run: Run, threads: int) -> None:
 
 def summary(result: dict[str, Any]) -> str:
     """A result in one line."""
-    figure, count = result["eval_return_mean"], result.get("final_evaluations")
-    shown = "no evaluation" if figure is None else f"evaluation return {figure:.2f}"
+    score, count = result["eval_return_mean"], result.get("final_evaluations")
+    shown = "no evaluation" if score is None else f"evaluation return {score:.2f}"
     over = f" (mean of the last {count} evaluations)" if count and count > 1 else ""
     return (
         f"{result['status'].capitalize()}: {result['steps']:,} steps, {result['updates']:,} "

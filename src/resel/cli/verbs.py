@@ -49,7 +49,7 @@ from resel.errors import ConfigError, DivergedError, EnvironmentFault, RunDirect
 from resel.experiments import Sweep, choose, reproduce
 from resel.methods import run_label
 from resel.reports import make_report
-from resel.reports.curves import draw, read_curve, write_csv
+from resel.reports.curves import draw, read_evaluated, write_csv
 from resel.runs import Resume, Run, default_run_path, finished_result, saved_config
 from resel.tasks import all_tasks
 from resel.training import ProgressLine, evaluate, evaluation_seeds, make_task
@@ -148,12 +148,12 @@ def plot(argv: Sequence[str]) -> int:
         raise ConfigError("resel plot needs at least one run directory.")
     if arguments.out.suffix not in (".png", ".svg", ".pdf"):
         raise ConfigError(f"--out {arguments.out}: use a file name with .png, .svg or .pdf.")
-    curves = [read_curve(run) for run in arguments.runs]
+    runs = [read_evaluated(run) for run in arguments.runs]
     with _writing("--out", arguments.out):
-        draw(curves, arguments.out)
+        draw(runs, arguments.out)
     if arguments.csv is not None:
         with _writing("--csv", arguments.csv):
-            write_csv(curves, arguments.csv)
+            write_csv(runs, arguments.csv)
     OUT.print(f"Picture: {arguments.out}", soft_wrap=True)
     return 0
 
