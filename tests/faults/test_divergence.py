@@ -150,7 +150,7 @@ def test_a_run_killed_after_going_back_does_not_go_back_again(
     with pytest.warns(UserWarning, match="goes back"), pytest.raises(Killed):
         train(config, tmp_path / "parts", callbacks=[die])
     run = Run(config, tmp_path / "parts", "auto")
-    assert run.resumed_at == 40 and run.trainer.guard.rollbacks == 1
+    assert run.resumed_at == 40 and run.trainer.monitor.rollbacks == 1
     ended = run.train()
     run.close()
     assert ended["rollbacks"] == 1

@@ -65,7 +65,9 @@ def update_cases() -> dict[str, Case]:
         "lstm": {"encoder": "lstm", "n_layers": 2},
         "mlp": {"encoder": "mlp", "normalize_observations": True},
         "mamba-rewards": {"encoder": "mamba", "reward_input": True, "reward_scale": 0.3},
-        "mamba-no-conv": {"encoder": "mamba", "n_layers": 2, "input_layers": 2},
+        "mamba-2": {"encoder": "mamba", "n_layers": 2, "input_layers": 2},
+        "mamba-bare": {"encoder": "mamba", "conv_kernel": 0, "feed_forward": False},
+        "released": {"encoder": "gru", "released_details": True, "clamp_target_values": True},
         "gru-rnn-scope": {"encoder": "gru", "lr_scope": "rnn", "alpha": 0.1},
         "gru-entropy": {"encoder": "gru", "target_entropy_scale": 0.5, "tau": 0.01},
     }.items():

@@ -199,7 +199,7 @@ def test_training_goes_on_after_skipped_updates(make_trainer: Make, tmp_path: Pa
     spoil(trainer, {5: math.nan, 6: math.inf, 9: math.nan})
     with MetricsLog(tmp_path, tensorboard=False) as trainer.log:
         assert trainer.train(60)
-    assert trainer.guard.skipped == 3
+    assert trainer.monitor.skipped == 3
     assert [(e["first_update"], e["count"]) for e in events(tmp_path)] == [(5, 2), (9, 1)]
     for event in events(tmp_path):
         named = [int(number) for number in event["episodes"].split()]
@@ -222,7 +222,7 @@ def test_a_skipped_update_in_a_train_line_is_written_as_it_is(
     lines = [ln for ln in read_metrics(tmp_path / "metrics.jsonl") if ln["kind"] == "train"]
     assert [line["step"] for line in lines] == [30, 40, 50]
     assert [math.isnan(line["critic_loss"]) for line in lines] == [False, False, True]
-    assert trainer.guard.skipped == 2
+    assert trainer.monitor.skipped == 2
 
 
 def test_divergence_is_told_within_a_hundred_updates(make_trainer: Make) -> None:

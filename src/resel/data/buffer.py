@@ -119,11 +119,11 @@ class ReplayBuffer:
         while self._episodes and self._cursor <= self._episodes[0].begin < end:
             self._drop_oldest()
 
-    def sample(self, steps: int, rng: np.random.Generator) -> list[EpisodeSlice]:
-        """Different random episodes until they hold at least `steps` steps, or all there are."""
+    def sample(self, steps: int, rng: np.random.Generator, least: int = 1) -> list[EpisodeSlice]:
+        """Different random episodes, at least so many and `steps` steps, or all there are."""
         chosen: dict[int, EpisodeSlice] = {}
         total = 0
-        while total < steps and len(chosen) < len(self._episodes):
+        while (total < steps or len(chosen) < least) and len(chosen) < len(self._episodes):
             index = int(rng.integers(len(self._episodes)))
             if index not in chosen:
                 chosen[index] = self._episodes[index]
@@ -172,7 +172,7 @@ class ReplayBuffer:
     def sample_steps(
         self, count: int, rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Where `count` steps stand in the ring, uniform over all, and which of them ended a world."""
+        """Where `count` steps stand in the ring, uniform over all; which of them ended a world."""
         index = self._indexed()
         drawn = rng.integers(self._steps, size=count)
         episode = np.searchsorted(index.ends, drawn, side="right")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -27,14 +28,19 @@ class Sampler(Protocol):
 
 @dataclass(frozen=True)
 class Trajectories:
-    """Different whole trajectories until they hold at least `steps` steps."""
+    """Different whole trajectories until they hold at least `steps` steps.
+
+    `by_count` takes at least as many as would hold them at the mean length of those stored.
+    """
 
     steps: int
+    by_count: bool = False
 
     def draw(
         self, buffer: ReplayBuffer, rng: np.random.Generator, suitable_rows: SuitableRows
     ) -> Batch:
-        slices = buffer.sample(self.steps, rng)
+        least = math.ceil(self.steps * len(buffer) / buffer.steps) if self.by_count else 1
+        slices = buffer.sample(self.steps, rng, least)
         return pack(buffer, slices, suitable_rows([piece.length + 1 for piece in slices]))
 
 

@@ -1,4 +1,4 @@
-"""When updates are due. A schedule only counts, so it needs no state beyond the run's own counters."""
+"""When updates are due. A schedule only counts: it needs no state beyond the run's counters."""
 
 from __future__ import annotations
 

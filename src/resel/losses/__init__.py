@@ -5,8 +5,8 @@ Glossary
     y targets, q critic values, V value of the next observation, alpha temperature
     mask marks the steps that count; n is their number
 
-Where an expectation over the policy is exact (Discrete actions), values and log-probabilities have a
-last dimension of A, and the distribution's draw takes the expectation (`Draw.expect`).
+Where an expectation over the policy is exact (Discrete actions), values and log-probabilities have
+a last dimension of A, and the distribution's draw takes the expectation (`Draw.expect`).
 """
 
 from resel.losses.actor import soft_policy_term

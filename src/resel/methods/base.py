@@ -1,7 +1,7 @@
 """What all methods share: networks with parameter groups, checked steps, targets, saved state.
 
-A method is a `Learner` with three things of its own: which networks it has (`networks_of`), which of
-them are followed by a slow copy (`follows`), and what one update does with a batch (`update`).
+A method is a `Learner` with three things of its own: which networks it has (`networks_of`), which
+of them are followed by a slow copy (`follows`), and what one update does with a batch (`update`).
 """
 
 from __future__ import annotations
@@ -81,6 +81,8 @@ class Learner(ABC):
         }
         self.temperature: Temperature | None = None
         self.generators = {"noise": torch_stream(self.seed, "learner-noise", device)}
+        self.random_first_state = False
+        """Whether exploring episodes begin with a random memory instead of zeros."""
         self.steps = StepRecord()
         self.updates = 0
 
@@ -135,6 +137,12 @@ class Learner(ABC):
     def updates_to_log(self) -> int:
         """Consecutive updates that bring every metric once."""
         return int(getattr(self.settings, "policy_delay", 1))
+
+    @property
+    def remedy(self) -> str:
+        """What to try first when training has diverged."""
+        rate = "lr_context_encoder" if self.config.encoder is not None else "lr_critic"
+        return f"A smaller {rate} is the first thing to try."
 
     def _groups_of(self, name: str, network: nn.Module) -> list[ParameterGroup]:
         assert isinstance(network, Network)
@@ -215,6 +223,7 @@ class Learner(ABC):
 
     def restore_extra(self, tensors: Mapping[str, Tensor]) -> None:
         """Take over what `extra_state` gave: same names, shapes and types."""
+        assert not tensors, "a method with a state of its own restores it"
 
     def _all_optimizers(self) -> dict[str, torch.optim.Optimizer]:
         found: dict[str, torch.optim.Optimizer] = dict(self.optimizers)

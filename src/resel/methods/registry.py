@@ -17,8 +17,8 @@ from resel.tasks import TaskSpec, get_task
 
 Space = Literal["Box", "Discrete"]
 Preset = Callable[[TaskSpec | None, str], Mapping[str, Any] | None]
-"""From a task (None for one that is not ours) and the name of a preset to settings; None if there is
-no preset of that name."""
+"""From a task (None for one that is not ours) and the name of a preset to settings; None if there
+is no preset of that name."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def smallest_size(config: Config) -> int:
 
 
 def run_label(config: Config) -> str:
-    """What tells runs apart in names and legends: the encoder, and the method if not the default."""
+    """What tells runs apart: the encoder, and the method where it is not the default."""
     if config.method == default_method():
         return config.encoder or config.method
     usual = get_method(config.method).encoder

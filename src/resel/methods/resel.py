@@ -1,9 +1,9 @@
 """RESeL: SAC with a REDQ ensemble and a learning rate of its own for the context encoder.
 
 Luo et al. 2024, Algorithm 1; the lines of `update` follow it: target, critic, soft target update,
-policy, temperature. Three savings change no result: the policy runs once for target and policy loss,
-the target evaluates only the heads that were drawn, and no gradient is formed inside the critic when
-the policy learns.
+policy, temperature. Three savings change no result: the policy runs once for target and policy
+loss, the target evaluates only the heads that were drawn, and no gradient is formed inside the
+critic when the policy learns.
 """
 
 from __future__ import annotations
@@ -79,6 +79,10 @@ class ReselSettings:
     """Keep the next value inside the slowly moving range of past targets (the released code's
     QValueGuard, which the paper does not mention but whose numbers were made with it)."""
 
+    released_details: bool = False
+    """Do as the released code where the paper is silent: decay and cap of log alpha, the rule by
+    which a batch is full, the first bounds of the clamp, a random first state when exploring."""
+
     def __post_init__(self) -> None:
         one_of(self, "lr_scope", LrScope)
         positive(self, "lr_context_encoder", "lr_policy", "lr_critic", "lr_alpha", "reward_scale")
@@ -116,9 +120,14 @@ class ReselLearner(Learner):
             target_entropy(settings.target_entropy_scale, dims.action, dims.discrete),
             self.device,
             self.dtype,
+            weight_decay=0.01 if settings.released_details else 0.0,
+            largest_log=1.0 if settings.released_details else None,
         )
         self.generators["subset"] = torch_stream(self.seed, "target-heads")
-        self.clamp = TargetClamp(self.device, shrinks=not dims.discrete)
+        self.clamp = TargetClamp(
+            self.device, shrinks=not dims.discrete, holds_zero=not settings.released_details
+        )
+        self.random_first_state = settings.released_details
 
     @staticmethod
     def networks_of(config: Config, dims: Dimensions) -> dict[str, Network]:
@@ -131,7 +140,7 @@ class ReselLearner(Learner):
     def sampler(self) -> Sampler:
         settings = self.settings
         if settings.context_length is None:
-            return Trajectories(settings.batch_steps)
+            return Trajectories(settings.batch_steps, by_count=settings.released_details)
         return WindowsBySteps(settings.context_length, settings.batch_steps)
 
     def update(self, batch: Batch, *, want_metrics: bool = False) -> Metrics:

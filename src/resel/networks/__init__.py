@@ -1,4 +1,4 @@
-"""Functions with weights: encoders, distributions, policies and critics, and the kernels behind them."""
+"""Functions with weights: encoders, distributions, policies and critics, and their kernels."""
 
 from resel.networks.base import CriticNetwork, LrScope, Network, PolicyNetwork
 from resel.networks.context import ContextCritic, ContextNetwork, ContextPolicy

@@ -1,4 +1,4 @@
-"""What networks read at a moment: the same for a step while acting and for a sequence in learning."""
+"""What networks read at a moment: the same for a step while acting and for a sequence."""
 
 from __future__ import annotations
 

@@ -13,14 +13,20 @@ _DECAY = 0.999
 class TargetClamp:
     """Owns the range; the first batch sets it."""
 
-    def __init__(self, device: torch.device, *, shrinks: bool) -> None:
+    def __init__(self, device: torch.device, *, shrinks: bool, holds_zero: bool = True) -> None:
+        """`shrinks` lets the range follow smaller targets; `holds_zero` puts 0 into the first."""
         self.bounds = torch.tensor([math.nan, math.nan], device=device)
-        self._shrinks = shrinks
+        self._shrinks, self._holds_zero = shrinks, holds_zero
 
     def __call__(self, value: Tensor, mask: Tensor) -> Tensor:
         """The next values inside the range."""
-        counted = torch.where(mask, value, torch.zeros_like(value))
-        now = torch.stack(torch.aminmax(counted))
+        if self._holds_zero:
+            now = torch.stack(torch.aminmax(torch.where(mask, value, torch.zeros_like(value))))
+        else:
+            far = torch.full_like(value, math.inf)
+            now = torch.stack(
+                [torch.where(mask, value, far).min(), torch.where(mask, value, -far).max()]
+            )
         self.bounds = torch.where(self.bounds.isnan(), now, self.bounds)
         return value.clamp(self.bounds[0], self.bounds[1])
 

@@ -103,7 +103,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Take over what `optimizer_tensors` gave; a ValueError for what the next step could not use."""
+    """Take over what `optimizer_tensors` gave; a ValueError for what no step could use."""
     state: dict[int, dict[str, Tensor]] = {}
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     for name, tensor in tensors.items():

@@ -203,7 +203,7 @@ class Run:
 
     def _roll_back(self, error: DivergedError) -> None:
         """Go back to the last good checkpoint, or raise the error."""
-        used = self.trainer.guard.rollbacks
+        used = self.trainer.monitor.rollbacks
         if used == ROLLBACKS:
             raise DivergedError(f"{error} The run had gone back {used} times before.") from error
         last = self.trainer.evaluations[-1][0] if self.trainer.evaluations else -1
@@ -230,7 +230,7 @@ class Run:
                 self.log.write("event", line.pop("step"), line)
         self._best = max((mean for _, mean, _ in self.trainer.evaluations), default=None)
         self._evaluated = len(self.trainer.evaluations)
-        count = self.trainer.guard.rollbacks
+        count = self.trainer.monitor.rollbacks
         self.log.write(
             "event",
             self.trainer.step,
@@ -323,8 +323,8 @@ class Run:
             "success_rate": self.trainer.success_rate,
             "updates": self.trainer.learner.updates,
             "env_restarts": self.trainer.restarts.used,
-            "skipped_updates": self.trainer.guard.skipped,
-            "rollbacks": self.trainer.guard.rollbacks,
+            "skipped_updates": self.trainer.monitor.skipped,
+            "rollbacks": self.trainer.monitor.rollbacks,
             "fault": self._fault,
             "wall_seconds": self.trainer.seconds,
             "exact": not self.inexact,

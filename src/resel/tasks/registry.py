@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import gymnasium
@@ -65,11 +65,13 @@ def make_env(
     evaluation: bool = False,
     render_mode: str | None = None,
     max_episode_steps: int | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
 ) -> gymnasium.Env[Any, Any]:
     """Make a task of ours, any registered Gymnasium id, or `module:Id-v0` after an import.
 
-    `max_episode_steps` takes the place of the task's own time limit. An environment that has none
-    is truncated after `DEFAULT_EPISODE_CAP` steps.
+    `env_kwargs` are arguments of the environment on top of the task's own. `max_episode_steps`
+    takes the place of the task's own time limit. An environment that has none is truncated after
+    `DEFAULT_EPISODE_CAP` steps.
     """
     if max_episode_steps is not None and (
         not isinstance(max_episode_steps, int) or max_episode_steps < 1
@@ -83,6 +85,7 @@ def make_env(
         _check_installed(ours)
         if evaluation:
             kwargs |= ours.evaluation_kwargs
+    kwargs |= env_kwargs or {}
     spec = _find(ours.gym_id if ours else task)
     try:
         env: gymnasium.Env[Any, Any] = gymnasium.make(

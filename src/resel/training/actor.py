@@ -61,6 +61,20 @@ class Actor:
             torch.zeros(rows, self._dims.action, device=self.device),
         )
 
+    def begin(
+        self, state: PolicyState, rows: NDArray[np.bool_], generator: torch.Generator
+    ) -> PolicyState:
+        """The same with these rows at the start of an episode to explore."""
+        state = state.reset(rows)
+        if not self._learner.random_first_state or not rows.any():
+            return state
+        mask = torch.from_numpy(rows).to(self.device)
+        hidden = []
+        for part in state.hidden:
+            drawn = torch.rand(part.shape, generator=generator, device=self.device) * 2 - 1
+            hidden.append(torch.where(mask.view(-1, *[1] * (part.dim() - 1)), drawn, part))
+        return dataclasses.replace(state, hidden=tuple(hidden))
+
     def fits(self, state: PolicyState) -> bool:
         """Whether a state is of this policy, as far as sizes tell."""
         return _row_shapes(state) == self._row_shapes
@@ -91,8 +105,7 @@ class Actor:
         # Looked at before the choice: the mode of a broken categorical is a valid index.
         if bool(policy.broken()):
             raise DivergedError(
-                "The policy's output is not finite: training has diverged. A smaller "
-                "lr_context_encoder is the first thing to try."
+                "The policy's output is not finite: training has diverged. " + self._learner.remedy
             )
         action = policy.mode() if generator is None else policy.choose(generator)
         chosen: NDArray[np.float32] = action.float().cpu().numpy()

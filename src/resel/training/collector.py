@@ -76,7 +76,9 @@ class Collector:
     def restart(self) -> None:
         """Begin new episodes everywhere, dropping the unfinished ones."""
         self._episodes = [self._begin(env) for env in self._envs]
-        self._state: PolicyState = self._actor.initial_state(len(self._envs))
+        everywhere = np.ones(len(self._envs), np.bool_)
+        state = self._actor.initial_state(len(self._envs))
+        self._state: PolicyState = self._actor.begin(state, everywhere, self._exploration)
         self._torn = False
 
     def _begin(self, env: AnyEnv) -> _Episode:
@@ -130,7 +132,8 @@ class Collector:
                     finished.append(episode.finish(outcome.terminated))
         self._episodes = [begun.get(i, episode) for i, episode in enumerate(self._episodes)]
         ended = np.isin(np.arange(len(self._envs)), list(begun))
-        self._state = self._actor.remember(state, actions).reset(ended)
+        state = self._actor.remember(state, actions)
+        self._state = self._actor.begin(state, ended, self._exploration)
         return finished
 
     def _play(self, actions: NDArray[np.float32]) -> list[StepResult | None]:
@@ -206,7 +209,7 @@ class Collector:
                 lost[i] = True
                 episode = self._begin(env)
             self._episodes[i] = episode
-        self._state = self._state.reset(lost)
+        self._state = self._actor.begin(self._state, lost, self._exploration)
         self._torn = False
         return not lost.any()
 

@@ -71,10 +71,10 @@ class _Median:
 
 
 class DivergenceMonitor:
-    """Judges the steps of the learner; `record` takes down what happens."""
+    """Judges the steps of the learner; `record` takes down what happens, `remedy` is advice."""
 
-    def __init__(self, goes_back: bool, record: Callable[[Event], None]) -> None:
-        self._goes_back, self._record = goes_back, record
+    def __init__(self, goes_back: bool, record: Callable[[Event], None], remedy: str = "") -> None:
+        self._goes_back, self._record, self._remedy = goes_back, record, remedy
         self.skipped = 0
         """Updates in which a step was left out."""
         self.rollbacks = 0
@@ -181,10 +181,7 @@ class DivergenceMonitor:
         for event in events:
             self._record(event)
         if verdict is not None:
-            raise DivergedError(
-                f"Training has diverged at step {step}: {verdict}. A smaller lr_context_encoder is "
-                "the first thing to try."
-            )
+            raise DivergedError(f"Training has diverged at step {step}: {verdict}. {self._remedy}")
 
     def state(self) -> dict[str, Any]:
         """Everything the next judgement depends on, as JSON data."""

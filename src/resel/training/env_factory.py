@@ -18,6 +18,10 @@ def make_task(config: Config, *, evaluation: bool = False, render_mode: str | No
         evaluation=evaluation,
         render_mode=render_mode,
         max_episode_steps=config.training.max_episode_steps,
+        env_kwargs={
+            name: config.training.seed if value == "seed" else value
+            for name, value in config.training.env_kwargs.items()
+        },
     )
 
 

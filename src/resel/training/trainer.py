@@ -127,7 +127,7 @@ class Trainer:
         self._early_events: list[Mapping[str, float | str]] = []
         self.restarts = Restarts(config.training.env_restarts, self._write_event)
         self.collector = Collector(envs, self.actor, seed, self.restarts)
-        self.guard = DivergenceMonitor(
+        self.monitor = DivergenceMonitor(
             config.training.on_divergence == "rollback", self._write_event
         )
         self._sampling = numpy_stream(seed, "sampling")
@@ -219,7 +219,7 @@ class Trainer:
         batch = self.sample()
         wanted = self._updates_to_log > 0
         metrics = self.learner.update(batch, want_metrics=wanted)
-        self.guard.remember(self.learner.updates, batch.origins, self.episodes)
+        self.monitor.remember(self.learner.updates, batch.origins, self.episodes)
         if wanted:
             self._train_metrics |= {name: float(value) for name, value in metrics.items()}
             self._updates_to_log -= 1
@@ -231,10 +231,10 @@ class Trainer:
     def check(self) -> None:
         """Record numerical faults of the updates so far; raises if training has diverged."""
         self._judge()
-        self.guard.act(self.step)
+        self.monitor.act(self.step)
 
     def _judge(self) -> None:
-        self.guard.judge(self.learner.steps.read(), self.buffer, self.episodes)
+        self.monitor.judge(self.learner.steps.read(), self.buffer, self.episodes)
 
     def _log_train(self, batch: Batch) -> None:
         values, self._train_metrics = self._train_metrics, {}
@@ -336,7 +336,7 @@ class Trainer:
             "config": self.config.to_json(),
             "learner": learner_document,
             "collector": collector_document,
-            "guard": self.guard.state(),
+            "guard": self.monitor.state(),
             "loop": {
                 "step": self.step,
                 "episodes": self.episodes,
@@ -379,7 +379,7 @@ class Trainer:
             load_buffer(index, self.buffer)
             self.learner.load_weights(tensors["weights"])
             self.learner.restore(tensors["learner"], documents["learner"])
-            self.guard.restore(documents["guard"])
+            self.monitor.restore(documents["guard"])
             exact = self.collector.restore(tensors["collector"], documents["collector"])
         self.step, self.episodes, self.finished_steps = step, episodes, finished_steps
         self._updates_to_log, self._log_at = updates_to_log, log_at
@@ -396,9 +396,9 @@ class Trainer:
         False if an unfinished episode had to be dropped.
         """
         seconds, restarts = self.seconds, self.restarts.used
-        skipped, rollbacks = self.guard.skipped, self.guard.rollbacks + 1
+        skipped, rollbacks = self.monitor.skipped, self.monitor.rollbacks + 1
         exact = restore(self)
         self.seconds, self.restarts.used = seconds, restarts
-        self.guard.skipped, self.guard.rollbacks = skipped, rollbacks
+        self.monitor.skipped, self.monitor.rollbacks = skipped, rollbacks
         self._sampling = numpy_stream(self.config.training.seed, f"sampling-{rollbacks}")
         return exact

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeVar
 
 from torch import Tensor, nn
 
-from resel.config import Count, at_least
+from resel.config import Count, at_least, one_of
 from resel.networks.encoders.base import Encoder, State
 from resel.networks.encoders.registry import EncoderSpec
 from resel.networks.ops.recurrent import by_trajectory, gru_packed
+
+Initialisation = Literal["torch", "xavier", "orthogonal"]
 
 
 @dataclass(frozen=True)
@@ -18,9 +21,12 @@ class GatedSettings:
 
     n_layers: Count = 1
     """Layers on top of each other."""
+    initialisation: Initialisation = "torch"
+    """First weights: torch's own, Xavier-uniform or orthogonal, the last two with zero biases."""
 
     def __post_init__(self) -> None:
         at_least(self, 1, "n_layers")
+        one_of(self, "initialisation", Initialisation)
 
 
 class GRUEncoder(Encoder):
@@ -69,15 +75,31 @@ class LSTMEncoder(Encoder):
         return (weight.new_zeros(shape), weight.new_zeros(shape))
 
 
+_Gated = TypeVar("_Gated", GRUEncoder, LSTMEncoder)
+
+
+def _initialised(encoder: _Gated, settings: GatedSettings) -> _Gated:
+    """The encoder with the first weights that the settings ask for."""
+    if settings.initialisation == "torch":
+        return encoder
+    draw = {"xavier": nn.init.xavier_uniform_, "orthogonal": nn.init.orthogonal_}
+    for name, parameter in encoder.layers.named_parameters():
+        if name.startswith("bias"):
+            nn.init.zeros_(parameter)
+        else:
+            draw[settings.initialisation](parameter)
+    return encoder
+
+
 GRU = EncoderSpec(
     "gru",
     "gated recurrent unit",
     GatedSettings,
-    lambda settings, width: GRUEncoder(width, settings.n_layers),
+    lambda settings, width: _initialised(GRUEncoder(width, settings.n_layers), settings),
 )
 LSTM = EncoderSpec(
     "lstm",
     "long short-term memory",
     GatedSettings,
-    lambda settings, width: LSTMEncoder(width, settings.n_layers),
+    lambda settings, width: _initialised(LSTMEncoder(width, settings.n_layers), settings),
 )

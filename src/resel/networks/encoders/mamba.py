@@ -40,7 +40,7 @@ class MambaSettings:
     expansion: Count = 2
     """Channels of the scan per unit of width."""
     feed_forward: bool = True
-    """Position-wise feed-forward part after each block."""
+    """Position-wise feed-forward part after the last block; without it a norm and a linear map."""
 
     def __post_init__(self) -> None:
         at_least(self, 1, "n_layers", "state_size", "expansion")
@@ -86,8 +86,8 @@ class MambaMixer(nn.Module):
         return delta, -torch.exp(self.A_log), B, C
 
     def _filtered(self, u: Tensor, is_first: Tensor) -> Tensor:
-        if not self.taps:
-            return F.silu(u)
+        if not self.taps:  # the released code has no SiLU either, then
+            return u
         return causal_conv_silu(u, self.conv_weight, self.conv_bias, is_first)
 
     def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
@@ -104,8 +104,7 @@ class MambaMixer(nn.Module):
         if self.taps:
             window = torch.cat([past, u[:, None]], 1)  # (rows, K, D), newest last
             u = self.conv_bias + (window * self.conv_weight.flip(1).t()).sum(1)
-            past = window[:, 1:]
-        u = F.silu(u)
+            u, past = F.silu(u), window[:, 1:]
         delta, A, B, C = self._selection(u)
         h = torch.exp(delta[..., None] * A) * h + (delta * u)[..., None] * B[:, None]
         y = ((h * C[:, None]).sum(-1) + self.D * u) * F.silu(z)
@@ -133,6 +132,13 @@ class FeedForward(nn.Module):
         return self.norm(x + self.down(F.gelu(self.up(x))))  # type: ignore[no-any-return]
 
 
+class Readout(nn.Sequential):
+    """What stands in the place of the feed-forward part where there is none."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(nn.RMSNorm(width, eps=_EPS), nn.Linear(width, width, bias=False))
+
+
 class BlockAtOneMoment:
     """A block's step on a CPU in one kernel, which forms no gradients.
 
@@ -140,7 +146,7 @@ class BlockAtOneMoment:
     arrays are kept for as long as the weights stay where they are in memory.
     """
 
-    def __init__(self, norm: nn.Module, mixer: nn.Module, feed_forward: nn.Module) -> None:
+    def __init__(self, norm: nn.Module, mixer: nn.Module, feed_forward: nn.Module | None) -> None:
         assert isinstance(norm, nn.RMSNorm)
         assert isinstance(mixer, MambaMixer)
         none = torch.empty(0)
@@ -198,7 +204,7 @@ def _normed(norm: nn.Module, x: Tensor) -> Tensor:
 
 
 class MambaEncoder(Encoder):
-    """One or more blocks: norm, mixer, residual and, if asked for, the feed-forward part."""
+    """One or more blocks (norm, mixer, residual), then the feed-forward part or a readout."""
 
     def __init__(
         self,
@@ -215,22 +221,18 @@ class MambaEncoder(Encoder):
         self.mixers = nn.ModuleList(
             MambaMixer(width, expansion, state_size, conv_kernel) for _ in range(n_layers)
         )
-        self.feed_forwards = nn.ModuleList(
-            FeedForward(width) if feed_forward else nn.Identity() for _ in range(n_layers)
-        )
+        self.last = FeedForward(width) if feed_forward else Readout(width)
         for mixer in self.mixers:
             mixer.out_proj.weight.data /= n_layers**0.5  # type: ignore[union-attr]
+        inside = [None] * (n_layers - 1) + [self.last if feed_forward else None]
         self._at_one_moment = [
-            BlockAtOneMoment(*block)
-            for block in zip(self.norms, self.mixers, self.feed_forwards, strict=True)
+            BlockAtOneMoment(*block) for block in zip(self.norms, self.mixers, inside, strict=True)
         ]
 
     def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
-        for norm, mixer, feed_forward in zip(
-            self.norms, self.mixers, self.feed_forwards, strict=True
-        ):
-            x = feed_forward(x + mixer(_normed(norm, x), is_first))
-        return x
+        for norm, mixer in zip(self.norms, self.mixers, strict=True):
+            x = x + mixer(_normed(norm, x), is_first)
+        return self.last(x)  # type: ignore[no-any-return]
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         new: list[Tensor] = []
@@ -238,15 +240,13 @@ class MambaEncoder(Encoder):
             for i, block in enumerate(self._at_one_moment):
                 x, *both = block(x, *state[2 * i : 2 * i + 2])
                 new.extend(both)
-            return x, tuple(new)
-        for i, (norm, mixer, feed_forward) in enumerate(
-            zip(self.norms, self.mixers, self.feed_forwards, strict=True)
-        ):
+            return x if isinstance(self.last, FeedForward) else self.last(x), tuple(new)
+        for i, (norm, mixer) in enumerate(zip(self.norms, self.mixers, strict=True)):
             assert isinstance(mixer, MambaMixer)
             y, part = mixer.step(_normed(norm, x), state[2 * i : 2 * i + 2])
-            x = feed_forward(x + y)
+            x = x + y
             new.extend(part)
-        return x, tuple(new)
+        return self.last(x), tuple(new)
 
     def initial_state(self, rows: int) -> State:
         return tuple(

@@ -194,10 +194,10 @@ def _mix(
     if w.conv.shape[1] > 0:
         first = row * 2 * channels
         _filter(both[first : first + channels], past[row], w.conv, w.conv_bias, new_past[row], u)
+        for c in range(channels):
+            u[c] = _silu(u[c], one)
     else:
         u[:] = both[row * 2 * channels : row * 2 * channels + channels]
-    for c in range(channels):
-        u[c] = _silu(u[c], one)
     selected = np.empty(rank + 2 * states, both.dtype)
     _project(w.select, u, 1, channels, len(selected), selected)
     B = selected[rank : rank + states]

@@ -1,0 +1,28 @@
+"""All settings of a run, composed; each dataclass checks itself when it is built."""
+
+from resel.config._checks import at_least, between, finite, one_of, positive
+from resel.config._compose import GROUPS, SIZES, Config, SizeName, field_names, owners
+from resel.config._kinds import Count, EnvKwargs, parse_count, scaled
+from resel.config._other_names import OTHER_NAMES
+from resel.config._training import OnDivergence, TrainingConfig
+
+__all__ = [
+    "GROUPS",
+    "OTHER_NAMES",
+    "SIZES",
+    "Config",
+    "Count",
+    "EnvKwargs",
+    "OnDivergence",
+    "SizeName",
+    "TrainingConfig",
+    "at_least",
+    "between",
+    "field_names",
+    "finite",
+    "one_of",
+    "owners",
+    "parse_count",
+    "positive",
+    "scaled",
+]

@@ -1,0 +1,98 @@
+"""Settings of the loop around a method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from resel.config._checks import at_least, between, one_of, positive
+from resel.config._kinds import Count, EnvKwargs
+from resel.errors import ConfigError
+
+OnDivergence = Literal["stop", "rollback"]
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """The loop around the method."""
+
+    steps: Count = 1_000_000
+    """Environment steps in all."""
+    seed: Count = 1
+    """Seed of every random stream of the run."""
+    warmup_steps: Count = 5000
+    """Steps with uniformly random actions before learning starts."""
+    updates_per_step: float = 1.0
+    """Updates for each environment step, a fraction or above 1."""
+    buffer_steps: Count = 1_000_000
+    """Capacity of the replay buffer; the oldest whole episodes leave first."""
+    num_envs: Count = 1
+    """Environments stepped together; updates are due for the steps of each."""
+    env_kwargs: EnvKwargs = field(default_factory=dict)
+    """Arguments of the environment, as in `length=40`; the word seed stands for the run's seed."""
+    max_episode_steps: Count | None = None
+    """Cut episodes (as truncation) after this many steps; None keeps the environment's own limit,
+    or cuts after 10,000 where it has none, and never lets one outgrow the buffer."""
+    env_workers: bool = False
+    """Run every environment in a process of its own, all of them stepping at the same time; one
+    that crashes or hangs is then noticed. The results are the same."""
+    env_timeout: float = 60.0
+    """With env_workers: seconds that a reset or step may take."""
+    env_restarts: Count = 0
+    """How many times in a run an environment that failed is made anew, dropping its unfinished
+    episode, before the run stops."""
+    eval_every: Count = 5000
+    """Environment steps between evaluations; 0 evaluates only at the end."""
+    eval_episodes: Count = 5
+    """Episodes per evaluation, with the deterministic policy and fixed seeds."""
+    checkpoint_every: Count = 50_000
+    """Environment steps between checkpoints; 0 saves only at the end."""
+    log_every: Count = 500
+    """Environment steps between `train` lines in metrics.jsonl."""
+    on_divergence: OnDivergence = "stop"
+    """What a run does that has diverged: stop, which is a result as in the paper, or go back to its
+    last good checkpoint and draw other batches from there, twice at most."""
+    device: str = "auto"
+    """auto, cpu or cuda (cuda:1 and so on)."""
+    threads: Count = 0
+    """CPU threads; 0 takes one below the paper's width, all cores from there on."""
+    disk_tries: Count = 6
+    """Tries of a write that the disk refuses, as when it is full, before the run gives up."""
+    disk_wait: float = 5.0
+    """Seconds before the second of these tries; each further pause is twice as long."""
+
+    def __post_init__(self) -> None:
+        at_least(
+            self,
+            1,
+            "steps",
+            "buffer_steps",
+            "num_envs",
+            "max_episode_steps",
+            "eval_episodes",
+            "log_every",
+            "disk_tries",
+        )
+        at_least(
+            self,
+            0,
+            "seed",
+            "warmup_steps",
+            "env_restarts",
+            "eval_every",
+            "checkpoint_every",
+            "threads",
+        )
+        positive(self, "env_timeout", "updates_per_step")
+        between(self, 0.0, 3600.0, "disk_wait")
+        one_of(self, "on_divergence", OnDivergence)
+        if self.max_episode_steps is not None and self.max_episode_steps > self.buffer_steps:
+            raise ConfigError(
+                f"max_episode_steps={self.max_episode_steps} does not fit into "
+                f"buffer_steps={self.buffer_steps}: whole episodes are stored, so raise "
+                "buffer_steps or lower max_episode_steps."
+            )
+        if self.device not in ("auto", "cpu") and not self.device.startswith("cuda"):
+            raise ConfigError(
+                f"device={self.device!r} is not known: use 'auto', 'cpu', 'cuda' or 'cuda:1'."
+            )
