@@ -48,8 +48,8 @@ Item = TypeVar("Item", bound=Named)
 class Registry(Generic[Item]):
     """Items of one kind by name."""
 
-    def __init__(self, what: str, group: str) -> None:
-        self._what, self._group = what, group
+    def __init__(self, what: str, group: str, *needs: str) -> None:
+        self._what, self._group, self._needs = what, group, needs
         self._items: dict[str, Item] = {}
         self._loaded: set[str] = set()
 
@@ -117,7 +117,8 @@ class Registry(Generic[Item]):
                 f"{called} cannot be imported ({type(error).__name__}: {error}): mend or remove "
                 "that package."
             ) from error
-        if getattr(item, "name", None) != plugin.name or not hasattr(item, "settings"):
+        whole = all(hasattr(item, needed) for needed in self._needs)
+        if getattr(item, "name", None) != plugin.name or not whole:
             raise ConfigError(
                 f"{called} is {item!r}: the entry point must name a {self._what} called "
                 f"{plugin.name!r}."
@@ -135,5 +136,7 @@ def _entry_points(group: str) -> dict[str, EntryPoint]:
     return {plugin.name: plugin for plugin in entry_points(group=group)}
 
 
-METHODS: Registry[MethodLike] = Registry("method", "resel.methods")
-ENCODERS: Registry[Named] = Registry("encoder", "resel.encoders")
+METHODS: Registry[MethodLike] = Registry(
+    "method", "resel.methods", "settings", "network", "encoder"
+)
+ENCODERS: Registry[Named] = Registry("encoder", "resel.encoders", "settings")

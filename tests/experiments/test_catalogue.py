@@ -7,7 +7,7 @@ from importlib import resources
 
 import pytest
 
-from resel.cli.arguments import train_arguments
+from resel.cli.train import train_arguments
 from resel.config import Config
 from resel.errors import ConfigError
 from resel.experiments import CATALOGUE, SCALES, Scale, choose

@@ -36,7 +36,7 @@ def run(argv: Sequence[str]) -> int:
     if arguments.show is not None:
         method = get_method(arguments.show)  # refuses unknown names with near matches
         if arguments.json:
-            settings = {name: _settings_json(kind) for name, kind in _groups(method)}
+            settings = {group: _settings_json(kind) for group, _, kind in _groups(method)}
             print(json.dumps({**_method_json(method), "settings": settings}, indent=1))
         else:
             _show(method)
@@ -91,8 +91,8 @@ def _show(method: Method) -> None:
     for line in _description(method):
         OUT.print(escape(line))
     table = Table(Column("setting", no_wrap=True), "default", "meaning", box=None)
-    for name, kind in _groups(method):
-        table.add_row(f"[bold]{name}[/bold]")
+    for _, name, kind in _groups(method):
+        table.add_row(f"[bold]{name}:[/bold]")
         meanings = field_meanings(kind)
         for field in dataclasses.fields(kind):
             table.add_row(field.name, str(_default(field)), escape(meanings.get(field.name, "")))
@@ -104,12 +104,13 @@ def _show(method: Method) -> None:
     )
 
 
-def _groups(method: Method) -> Iterator[tuple[str, type[Any]]]:
-    """The dataclasses whose fields are the method's flags, by what they are settings of."""
-    yield "method", method.settings
-    yield "network", method.network
+def _groups(method: Method) -> Iterator[tuple[str, str, type[Any]]]:
+    """The dataclasses whose fields are the method's flags: their group in a config, and in words."""
+    yield "algorithm", "the method", method.settings
+    yield "network", "its network", method.network
     if method.encoder is not None:
-        yield f"encoder {method.encoder}", encoder_spec(method.encoder).settings
+        encoder = encoder_spec(method.encoder)
+        yield "encoder_settings", f"its encoder {encoder.name}", encoder.settings
 
 
 def _method_json(method: Method) -> dict[str, Any]:

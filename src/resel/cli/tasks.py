@@ -6,7 +6,6 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import tyro
 from gymnasium.spaces import Box
@@ -92,19 +91,19 @@ def _show(name: str, preset: str, method: str | None) -> None:
             table.add_row(f"[bold]{group}[/bold]")
         for field in fields:
             value = getattr(getattr(config, group), field.name)
-            shown = meant.get((field.name, value), str(value))
+            shown = meant.get((field.name, str(value)), str(value))
             table.add_row(field.name, shown, "task's own" if field.name in own else "")
     OUT.print(table)
 
 
-def _what_automatic_means(config: Config, continuous: bool) -> dict[tuple[str, Any], str]:
+def _what_automatic_means(config: Config, continuous: bool) -> dict[tuple[str, str], str]:
     """In words, the settings whose value leaves the choice to us."""
     small = suitable_threads(0, width_of(config)) == 1
     return {
-        ("target_entropy_scale", None): f"automatic: {1 if continuous else 0.2}",
-        ("alpha", None): "none: it is tuned",
-        ("context_length", None): "whole trajectories",
-        ("max_episode_steps", None): "the task's own",
-        ("threads", 0): f"automatic: {1 if small else 'all cores'}",
+        ("target_entropy_scale", "None"): f"automatic: {1 if continuous else 0.2}",
+        ("alpha", "None"): "none: it is tuned",
+        ("context_length", "None"): "whole trajectories",
+        ("max_episode_steps", "None"): "the task's own",
+        ("threads", "0"): f"automatic: {1 if small else 'all cores'}",
         ("device", "auto"): f"automatic: {choose_device('auto')}",
     }

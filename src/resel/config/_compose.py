@@ -164,9 +164,11 @@ class Config:
         """The error for a setting that this method and encoder do not have."""
         said = f"There is no setting named {name!r}."
         if found := owners(name):
-            here = f"{self.method} with {self.encoder}" if self.encoder else self.method
-            said = f"{here} has no setting {name!r}: it belongs to {', '.join(found)}."
-        near = OTHER_NAMES.get(name) or difflib.get_close_matches(name, self.flat(), n=3)
+            who = f"{self.method} with {self.encoder}" if self.encoder else self.method
+            said = f"{who} has no setting {name!r}: it belongs to {', '.join(found)}."
+        here = self.flat()
+        meant = [other for other in OTHER_NAMES.get(name, []) if other.split()[0] in here]
+        near = meant or difflib.get_close_matches(name, here, n=3)
         hint = f" Did you mean {', '.join(near)}?" if near and not found else ""
         return ConfigError(said + hint)
 
