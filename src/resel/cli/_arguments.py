@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import tyro
 
@@ -59,7 +59,8 @@ def parse_settings(
     defaults; `own` are the defaults of its other fields."""
     groups = {name: getattr(config, name) for name in GROUPS}
     typed = kind[tuple(type(groups[name]) for name in GROUPS[:-1])]
-    _refuse_foreign({*field_names(kind), *config.flat()}, config, argv)
+    known = {*field_names(kind), *config.flat()}.union(*map(_aliases, groups.values()))
+    _refuse_foreign(known, config, argv)
     with _our_words():
         return tyro.cli(
             typed,
@@ -70,10 +71,22 @@ def parse_settings(
         )
 
 
+def _aliases(settings: object) -> set[str]:
+    """Second names that the fields of a dataclass have on the command line."""
+    hints = get_type_hints(type(settings), include_extras=True).values()
+    extras = [extra for hint in hints for extra in getattr(hint, "__metadata__", ())]
+    flags = [flag for extra in extras for flag in getattr(extra, "aliases", None) or ()]
+    return {_setting(flag) for flag in flags}
+
+
+def _setting(flag: str) -> str:
+    return flag.removeprefix("--").removeprefix("no-").replace("-", "_")
+
+
 def _refuse_foreign(known: set[str], config: Config, argv: Sequence[str]) -> None:
     """Refuse settings of other methods, encoders and libraries, which the parser cannot explain."""
     for word in argv:
-        name = word.partition("=")[0].removeprefix("--").removeprefix("no-").replace("-", "_")
+        name = _setting(word.partition("=")[0])
         if not word.startswith("--") or name in known:
             continue
         if name in OTHER_NAMES or owners(name):

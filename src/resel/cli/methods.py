@@ -105,7 +105,7 @@ def _show(method: Method) -> None:
 
 
 def _groups(method: Method) -> Iterator[tuple[str, str, type[Any]]]:
-    """The dataclasses whose fields are the method's flags: their group in a config, and in words."""
+    """The dataclasses with the method's flags: their group in a config, and in words."""
     yield "algorithm", "the method", method.settings
     yield "network", "its network", method.network
     if method.encoder is not None:

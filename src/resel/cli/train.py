@@ -27,7 +27,7 @@ _Encoder = TypeVar("_Encoder")
 
 @dataclass(frozen=True)
 class TrainArguments(Generic[_Algorithm, _Network, _Encoder]):
-    """Train an agent. Settings: the method's preset for the task, then --size, then single flags.
+    """Train an agent. Settings: the method's preset, then --size, then single flags.
 
     Shown are the flags of the method and encoder that the command line chooses.
     """
