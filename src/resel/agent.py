@@ -131,7 +131,7 @@ class Agent:
     @property
     def evaluations(self) -> list[tuple[int, float, float]]:
         """Step, mean return and deviation of every evaluation so far."""
-        return list(self._trainer.evaluations)
+        return list(self._trainer.evaluator.history)
 
     def learn(
         self,
@@ -149,7 +149,7 @@ class Agent:
         """
         steps, callbacks = _whole("learn", total_timesteps), _callbacks(callback)
         if eval_env is not None:
-            self._trainer.evaluation_env = self._evaluation_env(eval_env)
+            self._trainer.evaluator.env = self._evaluation_env(eval_env)
         line = None
         if progress_bar:
             line = ProgressLine(self._trainer.step, self._trainer.step + steps)
@@ -225,7 +225,7 @@ class Agent:
         """
         rng = np.random.default_rng(self.config.training.seed if seed is None else seed)
         seeds = [draw_seed(rng) for _ in range(_whole("evaluate", episodes))]
-        env = self._trainer.evaluation_env
+        env = self._trainer.evaluator.env
         with threads_for(self.config):
             result = evaluate(self._trainer.actor, env or self._env, seeds)
         if env is None:

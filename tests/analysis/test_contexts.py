@@ -23,7 +23,9 @@ def test_contexts_of_a_task_with_a_hidden_variable(agent: RESeL) -> None:
     assert found.context.shape == (4 * 8, 4) and found.context.dtype == np.float32
     assert found.step.tolist() == list(range(0, 75, 10)) * 4
     assert found.episode.tolist() == sorted(list(range(4)) * 8)
-    assert list(found.hidden) == ["wind"] and found.hidden["wind"].shape == (32, 2)
+    assert list(found.hidden) == ["hidden", "wind"] and found.hidden["wind"].shape == (32, 2)
+    scaled = (found.hidden["wind"] + 0.08) / 0.16
+    np.testing.assert_allclose(found.hidden["hidden"], scaled, atol=1e-6)
     winds = found.hidden["wind"].reshape(4, 8, 2)
     assert (winds == winds[:, :1]).all() and len(np.unique(winds[:, 0], axis=0)) > 1
     contexts = found.context.reshape(4, 8, 4)
@@ -39,7 +41,9 @@ def test_entries_of_info_that_are_asked_for(agent: RESeL) -> None:
     found = context_embeddings(agent, env, episodes=2, hidden=("task",))
     assert found.hidden["task"].shape == (150, 1)
     env.reset(seed=0)  # it is the caller's, and still open
-    with pytest.raises(BadInputError, match="info has no 'gravity' at step 0, but task, wind"):
+    with pytest.raises(
+        BadInputError, match="info has no 'gravity' at step 0, but task, hidden, wind"
+    ):
         context_embeddings(agent, env, episodes=2, hidden=("gravity",))
     with pytest.raises(BadInputError, match="The agent acts in"):
         context_embeddings(agent, "Pendulum-V-v0", episodes=2)

@@ -227,7 +227,7 @@ def test_a_restored_buffer_goes_on_as_the_old_one(
     sizes = old.bytes_of(np.array([piece.length for piece in old], np.int64))
     assert sum(block.nbytes for block in data) == sizes.sum()
     new.restore(new.read_index(old.state()), reading(data))
-    for number, length in enumerate(more, is_first=len(lengths)):
+    for number, length in enumerate(more, start=len(lengths)):
         for buffer in (old, new):
             buffer.add(episode(min(length, capacity), number))
     assert list(old) == list(new)

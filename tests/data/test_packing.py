@@ -48,7 +48,7 @@ def naive_rows(
                         "reward": 0.0 if last else float(buffer.rewards[at]),
                         "terminated": float(t == piece.length - 1 and piece.terminated),
                         "is_first": t == 0,
-                        "valid": not last,
+                        "mask": not last,
                     }
                 )
         rows.append(places)
@@ -59,7 +59,7 @@ def naive_rows(
         "reward": 0.0,
         "terminated": 0.0,
         "is_first": True,
-        "valid": False,
+        "mask": False,
     }
     return [places + [nothing] * (length - len(places)) for places in rows]
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from resel.data import Trajectory
+from resel.data import Trajectory, constant_columns
 from resel.errors import BadInputError
 
 
-def make(observations: int, actions: int, rewards: int) -> Trajectory:
+def make(
+    observations: int, actions: int, rewards: int, extras: dict[str, Any] | None = None
+) -> Trajectory:
     return Trajectory(
         np.zeros((observations, 2), np.float32),
         np.zeros((actions, 1), np.float32),
         np.zeros(rewards, np.float32),
         terminated=True,
+        extras=extras or {},
     )
 
 
@@ -34,9 +39,43 @@ def test_no_steps() -> None:
 
 
 def test_it_cannot_be_changed() -> None:
-    trajectory = make(4, 3, 3)
-    for array in (trajectory.observations, trajectory.actions, trajectory.rewards):
+    columns = {"task": np.ones((4, 1), np.float32), "hidden": np.ones((4, 2), np.float32)}
+    trajectory = make(4, 3, 3, columns)
+    for array in (
+        *(trajectory.observations, trajectory.actions, trajectory.rewards),
+        *trajectory.extras.values(),
+    ):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
+    with pytest.raises(TypeError):
+        trajectory.extras["other"] = columns["task"]  # type: ignore[index]
+    columns.clear()
+    assert list(trajectory.extras) == ["task", "hidden"]
     with pytest.raises(AttributeError):
         trajectory.terminated = False  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (
+            np.zeros((3, 2)),
+            r"'signal' of a trajectory of 3 steps has shape \(3, 2\).*each of its 4",
+        ),
+        (np.zeros((5, 2)), r"shape \(5, 2\)"),
+        (np.zeros(4), r"shape \(4,\)"),
+        (np.zeros((4, 1, 1)), r"shape \(4, 1, 1\)"),
+        (np.full((4, 1), np.nan), "'signal' of a trajectory holds NaN or infinity"),
+        (np.full((4, 1), -np.inf), "holds NaN or infinity"),
+    ],
+)
+def test_columns_that_cannot_be(column: Any, message: str) -> None:
+    with pytest.raises(BadInputError, match=message):
+        make(4, 3, 3, {"signal": column.astype(np.float32)})
+
+
+def test_columns_that_stay_the_same() -> None:
+    columns = constant_columns({"a": np.float32([7]), "b": np.float32([1, 2])}, 3)
+    assert columns["a"].tolist() == [[7]] * 4 and columns["b"].tolist() == [[1, 2]] * 4
+    assert make(4, 3, 3, columns).extras["b"].shape == (4, 2)
+    assert constant_columns({}, 3) == {} and make(4, 3, 3).extras == {}

@@ -76,7 +76,7 @@ def test_made_anew(make: Any, world: Any, tmp_path: Path, fault: str) -> None:
 
     trainer = make(build, world, env_restarts=2)
     with (
-        MetricsLog(tmp_path, tensorboard=False) as trainer.log,
+        MetricsLog(tmp_path, tensorboard=False) as trainer.log.writer,
         pytest.warns(UserWarning, match=r"made anew \(restart 1 of 2\)"),
     ):
         trainer.train(40)
@@ -118,7 +118,7 @@ def test_the_others_go_on_undisturbed(make: Any, world: Any, tmp_path: Path) -> 
 def test_no_more_than_allowed(make: Any, world: Any, tmp_path: Path) -> None:
     trainer = make(partial(world, "step"), world, env_restarts=2)
     with (
-        MetricsLog(tmp_path, tensorboard=False) as trainer.log,
+        MetricsLog(tmp_path, tensorboard=False) as trainer.log.writer,
         pytest.warns(UserWarning, match="restart [12] of 2"),
         pytest.raises(EnvironmentFault, match="ZeroDivisionError at step"),
     ):
@@ -396,7 +396,7 @@ def test_episodes_of_one_step(make: Any, world: Any) -> None:
         trainer = make(partial(world, length=1), eval_every=20, **settings)
         trainer.train(40)
         assert len(trainer.buffer) == trainer.buffer.steps == 40
-        assert trainer.learner.updates > 20 and len(trainer.evaluations) == 3
+        assert trainer.learner.updates > 20 and len(trainer.evaluator.history) == 3
         batch = trainer.sample()
         assert int(batch.mask.sum()) == batch.steps and batch.steps >= 30
         assert bool((batch.terminated[batch.mask] == 1).all())

@@ -58,7 +58,7 @@ def test_the_continued_run_is_the_same_run(
         whole.train(100 - stop)
 
     first = make_trainer(world, **settings)
-    with MetricsLog(tmp_path / "parts", tensorboard=False) as first.log:
+    with MetricsLog(tmp_path / "parts", tensorboard=False) as first.log.writer:
         first.train(stop)
         bundle = save_checkpoint(first, tmp_path / "checkpoint")
         kept, position = first.seconds, first.log.position()
@@ -67,7 +67,7 @@ def test_the_continued_run_is_the_same_run(
     assert any(len(actions) > 0 for actions in unfinished), "meant to be in mid-episode"
 
     second = make_trainer(world, **settings)
-    with MetricsLog(tmp_path / "parts", tensorboard=False) as second.log:
+    with MetricsLog(tmp_path / "parts", tensorboard=False) as second.log.writer:
         assert restore_trainer(second, bundle, ReplayLog(tmp_path))
         assert second.step == stop and second.seconds == kept
         second.log.truncate_to(position)

@@ -97,9 +97,9 @@ def test_the_best_agent_is_that_of_the_best_evaluation(config: Config, tmp_path:
 
     run.train([remember])
     run.close()
-    trained = [e for e in run.trainer.evaluations if e[0] > 0]
+    trained = [e for e in run.trainer.evaluator.history if e[0] > 0]
     step = max(trained, key=lambda e: (e[1], e[0]))[0]
-    assert run.trainer.evaluations[0][1] < max(e[1] for e in trained)
+    assert run.trainer.evaluator.history[0][1] < max(e[1] for e in trained)
     best = read_bundle(tmp_path / "run/agents/best", "agent").tensors["weights"]
     assert all(torch.equal(best[name], seen[step][name]) for name in best)
 

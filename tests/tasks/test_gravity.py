@@ -42,7 +42,7 @@ def test_training_and_evaluation_share_no_gravity() -> None:
     for evaluation in (False, True):
         env = make_env("HalfCheetah-gravity-v0", evaluation=evaluation)
         env.reset(seed=0)
-        drawn.append({env.reset()[1]["gravity_task"] for _ in range(500)})
+        drawn.append({env.reset()[1]["task"] for _ in range(500)})
     assert drawn == [set(range(40)), set(range(40, 60))]
 
 
@@ -87,7 +87,7 @@ def test_seeds_alone_decide(robot: str, repeats: Any) -> None:
 
 def test_seeds_choose_the_task_too() -> None:
     envs = [make_env("Hopper-gravity-v0") for _ in range(2)]
-    drawn = [[env.reset(seed=s)[1]["gravity_task"] for s in range(30)] for env in envs]
+    drawn = [[env.reset(seed=s)[1]["task"] for s in range(30)] for env in envs]
     assert drawn[0] == drawn[1] and len(set(drawn[0])) > 10
 
 

@@ -49,9 +49,9 @@ def test_a_few_steps_left_out_are_counted_and_recorded() -> None:
     judge = Judged()
     judge(step(1), bad(2), bad(3))
     assert judge.guard.skipped == 2 and judge.events == []  # it may go on
-    assert not judge.guard.state()["calm"]
+    assert not judge.guard.state()[1]["calm"]
     judge(bad(4), step(5))
-    assert judge.guard.state()["calm"]
+    assert judge.guard.state()[1]["calm"]
     assert judge.events == [
         {
             "event": "updates skipped",
@@ -78,7 +78,7 @@ def test_many_in_a_row_are_divergence() -> None:
         judge(bad(40))
     assert [event["count"] for event in judge.events] == [PATIENCE - 1, PATIENCE]
     judge(bad(41))  # whoever goes on all the same starts at the bottom
-    assert dict(judge.guard.state()["bursts"])["critic"]["count"] == 1
+    assert dict(judge.guard.state()[1]["bursts"])["critic"]["count"] == 1
 
 
 def test_in_a_row_means_steps_of_the_same_network() -> None:
@@ -145,15 +145,15 @@ def test_what_is_found_does_not_depend_on_when_it_is_read_or_saved() -> None:
         for number, one in enumerate(steps):
             judge.guard.judge([one], judge.buffer, 0)
             if number in cuts:
-                saved = json.loads(json.dumps(judge.guard.state()))
+                saved = json.loads(json.dumps(judge.guard.state()[1]))
                 again = Judged()
-                again.guard.restore(saved)
+                again.guard.restore({}, saved)
                 again.events = judge.events
                 again.guard._record = again.events.append
                 judge = again
         with pytest.raises(DivergedError) as error:
             judge.guard.act(5)
-        return judge.events, str(error.value), judge.guard.state()
+        return judge.events, str(error.value), judge.guard.state()[1]
 
     whole = told(set())
     assert len(whole[0]) == 5 and whole[2]["skipped"] == 12
@@ -172,8 +172,8 @@ def test_the_episodes_of_a_skipped_update_are_named() -> None:
     judge.guard.remember(2, [fourth.begin, third.begin], 4)
     judge.guard.remember(3, [fourth.begin], 3)  # another was in that place when it was learned from
     judge.guard.judge([bad(1), step(2), bad(2, "policy"), bad(3)], judge.buffer, 4)
-    bursts = dict(judge.guard.state()["bursts"])
-    assert judge.guard.state()["events"][0]["episodes"] == "3"
+    bursts = dict(judge.guard.state()[1]["bursts"])
+    assert judge.guard.state()[1]["events"][0]["episodes"] == "3"
     assert (bursts["policy"]["episodes"], bursts["critic"]["episodes"]) == ([3, 4], [])
 
 
@@ -197,7 +197,7 @@ def events(path: Path) -> list[dict[str, Any]]:
 def test_training_goes_on_after_skipped_updates(make_trainer: Make, tmp_path: Path) -> None:
     trainer = make_trainer()
     spoil(trainer, {5: math.nan, 6: math.inf, 9: math.nan})
-    with MetricsLog(tmp_path, tensorboard=False) as trainer.log:
+    with MetricsLog(tmp_path, tensorboard=False) as trainer.log.writer:
         assert trainer.train(60)
     assert trainer.monitor.skipped == 3
     assert [(e["first_update"], e["count"]) for e in events(tmp_path)] == [(5, 2), (9, 1)]
@@ -212,7 +212,7 @@ def test_a_skipped_update_in_a_train_line_is_written_as_it_is(
 ) -> None:
     trainer = make_trainer()
     spoil(trainer, {11: math.nan, 22: math.nan})
-    with MetricsLog(tmp_path, tensorboard=False) as trainer.log:
+    with MetricsLog(tmp_path, tensorboard=False) as trainer.log.writer:
         trainer.train(40)  # the line is half done: update 11 is the first of its two
         bundle = save_checkpoint(trainer, tmp_path / "half")
         again = make_trainer()
@@ -258,14 +258,14 @@ def test_a_run_with_skips_is_continued_exactly(
 
     first = make_trainer(**settings)
     spoil(first, FAULTS)
-    with MetricsLog(tmp_path / "parts", tensorboard=False) as first.log:
+    with MetricsLog(tmp_path / "parts", tensorboard=False) as first.log.writer:
         first.train(100, [lambda progress: progress.step != stop])
         bundle = save_checkpoint(first, tmp_path / "checkpoint")
         position = first.log.position()
         first.train(9)
     second = make_trainer(**settings)
     spoil(second, FAULTS)
-    with MetricsLog(tmp_path / "parts", tensorboard=False) as second.log:
+    with MetricsLog(tmp_path / "parts", tensorboard=False) as second.log.writer:
         assert restore_trainer(second, bundle, ReplayLog(tmp_path))
         second.log.truncate_to(position)
         second.train(100 - stop)

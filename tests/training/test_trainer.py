@@ -78,10 +78,10 @@ def test_the_buffer_holds_every_finished_episode(make_trainer: Make) -> None:
 
 def test_evaluation_has_its_own_world_and_seeds(make_trainer: Make) -> None:
     trainer = make_trainer(eval_every=20, eval_episodes=3, seed=4)
-    assert trainer.evaluation_env is not None
-    world = trainer.evaluation_env.env.unwrapped
+    assert trainer.evaluator.env is not None
+    world = trainer.evaluator.env.env.unwrapped
     trainer.train(60)
-    assert [step for step, _, _ in trainer.evaluations] == [0, 20, 40, 60]
+    assert [step for step, _, _ in trainer.evaluator.history] == [0, 20, 40, 60]
     seeds = evaluation_seeds(4, 3)
     assert world.seeds == seeds * 4
     assert len(set(seeds)) == 3
@@ -141,13 +141,13 @@ def test_the_seed_decides_everything(
 
 def test_the_final_score_is_the_mean_of_the_last_five(make_trainer: Make) -> None:
     trainer = make_trainer()
-    assert trainer.final_score() == (None, None, 0)
-    trainer.evaluations = [(0, 100.0, 50.0)]  # of a policy that has learned nothing
-    assert trainer.final_score() == (None, None, 0)
-    trainer.evaluations += [(1, 4.0, 2.0)]
-    assert trainer.final_score() == (4.0, 2.0, 1)
-    trainer.evaluations += [(i, float(i), 1.0) for i in range(2, 7)]
-    assert trainer.final_score() == (4.0, 1.0, 5)
+    assert trainer.evaluator.final_score() == (None, None, 0)
+    trainer.evaluator.history = [(0, 100.0, 50.0)]  # of a policy that has learned nothing
+    assert trainer.evaluator.final_score() == (None, None, 0)
+    trainer.evaluator.history += [(1, 4.0, 2.0)]
+    assert trainer.evaluator.final_score() == (4.0, 2.0, 1)
+    trainer.evaluator.history += [(i, float(i), 1.0) for i in range(2, 7)]
+    assert trainer.evaluator.final_score() == (4.0, 1.0, 5)
 
 
 def test_a_callback_stops_by_returning_false(make_trainer: Make) -> None:
@@ -175,7 +175,7 @@ def test_callbacks_see_where_the_run_stands(make_trainer: Make) -> None:
     assert seen[-1].episodes == 2
     stored = trainer.buffer.rewards[6:11].sum(dtype=np.float64)  # 5 steps and a last place each
     assert seen[-1].episode_return == pytest.approx(stored)
-    assert seen[-1].evaluation_return == trainer.evaluations[-1][1]
+    assert seen[-1].evaluation_return == trainer.evaluator.history[-1][1]
 
 
 def test_windows_of_the_context_length(make_trainer: Make) -> None:
@@ -204,7 +204,7 @@ def test_normalisation_follows_all_observations(make_trainer: Make) -> None:
 
 def test_metrics_lines(make_trainer: Make, tmp_path: Path) -> None:
     trainer = make_trainer(eval_every=25, log_every=10)
-    with MetricsLog(tmp_path, tensorboard=False) as trainer.log:
+    with MetricsLog(tmp_path, tensorboard=False) as trainer.log.writer:
         trainer.train(62)
     lines = read_metrics(tmp_path / "metrics.jsonl")
     steps = {kind: [ln["step"] for ln in lines if ln["kind"] == kind] for kind in _KINDS}
@@ -229,7 +229,7 @@ def test_logged_returns_are_those_since_the_line_before(
     """The mean of the episodes that ended in between, or the last one known if none has."""
     trainer = make_trainer({"length": length, "spread": 0}, log_every=10, eval_every=0)
     trainer.train(28)
-    with MetricsLog(tmp_path, tensorboard=False) as trainer.log:
+    with MetricsLog(tmp_path, tensorboard=False) as trainer.log.writer:
         trainer.train(34)
     logged = {
         line["step"]: line["episode_return"]
@@ -287,7 +287,7 @@ def test_evaluation_of_a_broken_policy_is_refused(make_trainer: Make, discrete: 
 def test_divergence_is_written_down_first(make_trainer: Make, tmp_path: Path) -> None:
     """The numbers of the broken updates are in the metrics before the run ends."""
     trainer = make_trainer(log_every=10)
-    with MetricsLog(tmp_path, tensorboard=False) as trainer.log:
+    with MetricsLog(tmp_path, tensorboard=False) as trainer.log.writer:
         trainer.train(45)
         _poison(trainer.learner.critic)
         with pytest.raises(DivergedError, match="critic was not finite in 10 updates in a row"):
@@ -301,8 +301,8 @@ def test_divergence_is_written_down_first(make_trainer: Make, tmp_path: Path) ->
 def test_close_reaches_every_world(make_trainer: Make) -> None:
     trainer = make_trainer(num_envs=2)
     trainer.close()
-    assert trainer.evaluation_env is not None
-    envs = [*trainer._envs, trainer.evaluation_env]
+    assert trainer.evaluator.env is not None
+    envs = [*trainer._envs, trainer.evaluator.env]
     assert all(env.env.unwrapped.closed for env in envs)
 
 
@@ -317,4 +317,4 @@ def test_without_a_world_to_evaluate_in(toy: Any, tiny: dict[str, Any]) -> None:
     trainer = Trainer(Config.build("", tiny, {"eval_every": 5}), [CheckedEnv(toy())])
     trainer.train(12)
     assert trainer.evaluate() is None
-    assert trainer.evaluations == []
+    assert trainer.evaluator.history == []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from resel.data import Batch, ReplayBuffer, Trajectory, pack
+from resel.data import Batch, ReplayBuffer, Trajectory, constant_columns, pack
 from resel.envs import AnyEnv, StepResult
 from resel.training import Actor, evaluate
 
@@ -23,7 +23,10 @@ def lay_out(trajectories: Sequence[Trajectory]) -> list[Batch]:
     """Each trajectory on a tape of its own."""
     first = trajectories[0]
     buffer = ReplayBuffer(
-        sum(len(t) + 1 for t in trajectories), first.observations.shape[1], first.actions.shape[1]
+        sum(len(t) + 1 for t in trajectories),
+        first.observations.shape[1],
+        first.actions.shape[1],
+        {name: column.shape[1] for name, column in first.extras.items()},
     )
     for trajectory in trajectories:
         buffer.add(trajectory)
@@ -40,6 +43,7 @@ class _Recorder(AnyEnv):
 
     def reset(self, seed: int) -> NDArray[np.float32]:
         first = self._stage.reset(seed)
+        self.told, self.columns = self._stage.told, self._stage.columns
         self._observations = [first]
         self._actions: list[NDArray[np.float32]] = []
         self._rewards: list[float] = []
@@ -60,6 +64,7 @@ class _Recorder(AnyEnv):
                     np.stack(self._actions),
                     np.asarray(self._rewards, np.float32),
                     outcome.terminated,
+                    constant_columns(self.told, len(self._rewards)),
                 )
             )
         return outcome

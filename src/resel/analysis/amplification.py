@@ -163,7 +163,7 @@ class Probe:
             )
             self._weights = {name: tensor.clone() for name, tensor in learner.weights().items()}
             self._state = learner.state()
-            stage = self._trainer.evaluation_env
+            stage = self._trainer.evaluator.env
             assert stage is not None, "open_trainer always makes one"
             self._trajectories = record_episodes(
                 self._trainer.actor, stage, evaluation_seeds(seed, episodes)

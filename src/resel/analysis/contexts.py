@@ -31,7 +31,7 @@ class Contexts:
     step: NDArray[np.int64]  # (N,)
     hidden: dict[str, Floats]  # (N, size) each
     """Entries of `info`: those asked for, or all numbers that stay the same during an episode and
-    differ between episodes, such as `gravity`, `wind` or `goal`."""
+    differ between episodes, such as `gravity`, `wind`, `goal` or `hidden`."""
 
 
 def context_embeddings(

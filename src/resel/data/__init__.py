@@ -11,7 +11,7 @@ from resel.data.samplers import (
     WindowsBySteps,
 )
 from resel.data.schedules import Moment, PerEpisode, PerRollout, PerStep, Schedule
-from resel.data.trajectory import Trajectory
+from resel.data.trajectory import Trajectory, constant_columns
 
 __all__ = [
     "Batch",
@@ -29,5 +29,6 @@ __all__ = [
     "Transitions",
     "Windows",
     "WindowsBySteps",
+    "constant_columns",
     "pack",
 ]

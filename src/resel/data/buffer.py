@@ -19,6 +19,8 @@ from resel.errors import BadInputError, ConfigError, DamagedFileError
 
 _SLACK = 32
 """One place in so many is set aside for the o_L of each episode."""
+_COLUMN = "column."
+"""What the sizes of columns are called by in the index of a saved buffer."""
 
 
 @dataclass(frozen=True)
@@ -46,32 +48,53 @@ class _Index(NamedTuple):
 class ReplayBuffer:
     """Holds at most `capacity` steps of episodes and hands out random ones."""
 
-    def __init__(self, capacity: int, observation_size: int, action_size: int) -> None:
+    def __init__(
+        self,
+        capacity: int,
+        observation_size: int,
+        action_size: int,
+        columns: Mapping[str, int] | None = None,
+    ) -> None:
         self.capacity = capacity
+        # By name, so that saved episodes do not depend on the order they are told in.
+        sizes = dict(sorted((columns or {}).items()))
         places = capacity + max(capacity // _SLACK, 1)
         try:
             self.observations: Floats = np.zeros((places, observation_size), np.float32)
             self.actions: Floats = np.zeros((places, action_size), np.float32)
             self.rewards: Floats = np.zeros(places, np.float32)
+            self.columns: dict[str, Floats] = {
+                name: np.zeros((places, size), np.float32) for name, size in sizes.items()
+            }
+            """Named columns beside these, (places, size) each."""
         except MemoryError as error:
+            planned = self.planned_bytes(capacity, observation_size, action_size, sizes)
             raise ConfigError(
                 f"A replay buffer of {capacity} steps does not fit into memory "
-                f"({self.planned_bytes(capacity, observation_size, action_size) / 2**30:.1f} GiB): "
-                "lower buffer_steps."
+                f"({planned / 2**30:.1f} GiB): lower buffer_steps."
             ) from error
         self.added = 0
         """Episodes ever stored; the newest of them are held."""
-        self.columns: dict[str, Floats] = {}
-        """Named columns beside these."""
         self._episodes: deque[EpisodeSlice] = deque()
         self._index: _Index | None = None
         self._cursor = 0
         self._steps = 0
 
     @staticmethod
-    def planned_bytes(capacity: int, observation_size: int, action_size: int) -> int:
+    def planned_bytes(
+        capacity: int,
+        observation_size: int,
+        action_size: int,
+        columns: Mapping[str, int] | None = None,
+    ) -> int:
         """Memory of a full buffer."""
-        return 4 * (capacity + max(capacity // _SLACK, 1)) * (observation_size + action_size + 1)
+        width = observation_size + action_size + 1 + sum((columns or {}).values())
+        return 4 * (capacity + max(capacity // _SLACK, 1)) * width
+
+    @property
+    def column_sizes(self) -> dict[str, int]:
+        """The named columns beside observations, actions and rewards."""
+        return {name: column.shape[1] for name, column in self.columns.items()}
 
     @property
     def steps(self) -> int:
@@ -93,6 +116,12 @@ class ReplayBuffer:
                 f"An episode of {length} steps does not fit into a buffer of {self.capacity}: "
                 "raise buffer_steps or cut episodes with max_episode_steps."
             )
+        given = {name: column.shape[1] for name, column in trajectory.extras.items()}
+        if given != self.column_sizes:
+            raise BadInputError(
+                f"An episode with the columns {given} does not fit into a buffer with "
+                f"{self.column_sizes}: all episodes need the same names and sizes."
+            )
         if self._cursor + length + 1 > len(self.rewards):
             self._drop_until(len(self.rewards))
             self._cursor = 0
@@ -105,6 +134,8 @@ class ReplayBuffer:
         self.actions[end] = 0
         self.rewards[begin:end] = trajectory.rewards
         self.rewards[end] = 0
+        for name, column in self.columns.items():
+            column[begin : end + 1] = trajectory.extras[name]
         self._index = None
         self._episodes.append(EpisodeSlice(begin, length, trajectory.terminated))
         self.added += 1
@@ -198,14 +229,19 @@ class ReplayBuffer:
             self._index = _Index(columns["begin"], columns["length"], columns["terminated"], ends)
         return self._index
 
-    def blocks(self, episode: EpisodeSlice) -> tuple[Floats, Floats, Floats]:
-        """The observations, actions and rewards of an episode, where they stand in the ring."""
+    def blocks(self, episode: EpisodeSlice) -> tuple[Floats, ...]:
+        """Observations, actions, rewards and columns of an episode, where they are in the ring."""
         begin, end = episode.begin, episode.begin + episode.length
-        return self.observations[begin : end + 1], self.actions[begin:end], self.rewards[begin:end]
+        return (
+            self.observations[begin : end + 1],
+            self.actions[begin:end],
+            self.rewards[begin:end],
+            *(column[begin : end + 1] for column in self.columns.values()),
+        )
 
     def bytes_of(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
         """The size of the blocks of episodes of these lengths."""
-        row = self.observations.shape[1]
+        row = self.observations.shape[1] + sum(self.column_sizes.values())
         sizes: NDArray[np.int64] = 4 * (row + lengths * (row + self.actions.shape[1] + 1))
         return sizes
 
@@ -215,6 +251,10 @@ class ReplayBuffer:
             "begin": np.array([e.begin for e in self], np.int64),
             "length": np.array([e.length for e in self], np.int64),
             "terminated": np.array([e.terminated for e in self], np.bool_),
+            **{
+                f"{_COLUMN}{name}": np.array([size], np.int64)
+                for name, size in self.column_sizes.items()
+            },
         }
 
     def restore(self, episodes: Sequence[EpisodeSlice], read: Callable[[Floats], None]) -> None:
@@ -237,6 +277,7 @@ class ReplayBuffer:
 
     def read_index(self, index: Mapping[str, NDArray[Any]]) -> list[EpisodeSlice]:
         """The episodes of what `state` gave; none may reach out of the ring or into another."""
+        self.check_columns(index)
         begin, length, terminated = (index[name] for name in ("begin", "length", "terminated"))
         for array, kind in ((begin, np.int64), (length, np.int64), (terminated, np.bool_)):
             if array.dtype != kind or array.ndim != 1 or array.shape != begin.shape:
@@ -250,5 +291,19 @@ class ReplayBuffer:
             fits &= int(length.sum()) <= self.capacity
         if not fits.all():
             raise DamagedFileError("The saved replay buffer does not fit buffer_steps.")
-        columns = (begin.tolist(), length.tolist(), terminated.tolist())
-        return [EpisodeSlice(*row) for row in zip(*columns, strict=True)]
+        lists = (begin.tolist(), length.tolist(), terminated.tolist())
+        return [EpisodeSlice(*row) for row in zip(*lists, strict=True)]
+
+    def check_columns(self, index: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse what `state` gave for a buffer with other columns."""
+        saved = [
+            (name.removeprefix(_COLUMN), array.reshape(-1).tolist())
+            for name, array in index.items()
+            if name.startswith(_COLUMN)
+        ]
+        own = [(name, [size]) for name, size in self.column_sizes.items()]
+        if sorted(saved) != sorted(own):
+            raise DamagedFileError(
+                f"The saved replay buffer has the columns {dict(saved)}, but the environments of "
+                f"this run tell {dict(own)}: continue it with the environment it was begun with."
+            )

@@ -77,6 +77,10 @@ def pack(buffer: ReplayBuffer, pieces: Sequence[EpisodeSlice], rows: int = 1) ->
     terminated = np.zeros(shape, np.float32)
     is_first = np.ones(shape, np.bool_)  # padding is all starts: it carries nothing
     mask = np.zeros(shape, np.bool_)
+    extras = {
+        name: np.zeros((*shape, column.shape[1]), np.float32)
+        for name, column in buffer.columns.items()
+    }
     steps = 0
     for r, row in enumerate(layout):
         at = 0
@@ -90,6 +94,8 @@ def pack(buffer: ReplayBuffer, pieces: Sequence[EpisodeSlice], rows: int = 1) ->
             terminated[r, end - 1] = piece.terminated
             is_first[r, at + 1 : end + 1] = False
             mask[r, at:end] = True
+            for name, column in buffer.columns.items():
+                extras[name][r, at : end + 1] = column[source]
             steps += piece.length
             at = end + 1
     return Batch(
@@ -101,5 +107,6 @@ def pack(buffer: ReplayBuffer, pieces: Sequence[EpisodeSlice], rows: int = 1) ->
         torch.from_numpy(mask),
         steps=steps,
         padding=is_first.size - steps - len(pieces),
+        extras={name: torch.from_numpy(column) for name, column in extras.items()},
         origins=tuple(piece.begin for piece in pieces),
     )

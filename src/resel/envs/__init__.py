@@ -15,8 +15,10 @@ from resel.envs.limits import DEFAULT_EPISODE_CAP, DefaultLimit, own_limit
 from resel.envs.restarts import Restarts
 from resel.envs.spaces import ActionSpec, InternalAction, ObservationSpec
 from resel.envs.subproc import SubprocEnv
+from resel.envs.told import COLUMNS, Told, in_words
 
 __all__ = [
+    "COLUMNS",
     "DEFAULT_EPISODE_CAP",
     "ActionSpec",
     "AnyEnv",
@@ -29,8 +31,10 @@ __all__ = [
     "Restarts",
     "StepResult",
     "SubprocEnv",
+    "Told",
     "build",
     "check_spaces",
+    "in_words",
     "own_limit",
     "spaces_of",
     "warn_user",

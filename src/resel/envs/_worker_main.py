@@ -22,6 +22,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from resel.envs.checked import CheckedEnv, StepResult, build, title
+from resel.envs.told import Told
 from resel.errors import EnvironmentFault, ReselError
 
 
@@ -55,9 +56,9 @@ class _Player:
         self._env = CheckedEnv(env, name=self._name, tell=self.notices.append, **self._options)
         return env.observation_space, env.action_space, title(env)
 
-    def reset(self, seed: int) -> NDArray[np.float32]:
+    def reset(self, seed: int) -> tuple[NDArray[np.float32], Told]:
         assert self._env is not None
-        return self._env.reset(seed)
+        return self._env.reset(seed), self._env.told
 
     def step(self, action: NDArray[np.float32]) -> StepResult:
         assert self._env is not None

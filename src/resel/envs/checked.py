@@ -7,8 +7,9 @@ import math
 import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from resel.envs.limits import DEFAULT_EPISODE_CAP, own_limit
 from resel.envs.spaces import ActionSpec, ObservationSpec
+from resel.envs.told import Told, check_alike, read_told
 from resel.errors import (
     BadInputError,
     ConfigError,
@@ -61,6 +63,10 @@ class AnyEnv(ABC):
     """The subject of messages about it."""
     observation: ObservationSpec
     action: ActionSpec
+    told: Told = MappingProxyType({})
+    """What the last reset told beside the observation."""
+    columns: Mapping[str, int] | None = None
+    """The sizes of what every reset tells; None before the first."""
 
     @abstractmethod
     def reset(self, seed: int) -> NDArray[np.float32]:
@@ -95,6 +101,13 @@ class AnyEnv(ABC):
     def sample(self, rng: np.random.Generator) -> NDArray[np.float32]:
         """A uniformly random action, as it is stored."""
         return np.atleast_1d(np.asarray(self.action.sample(rng), np.float32))
+
+    def hear(self, told: Told, called: str) -> None:
+        """Keep what a reset told, which must be like what the first one did."""
+        sizes = {name: len(values) for name, values in told.items()}
+        if self.columns is not None:
+            check_alike(sizes, self.columns, called)
+        self.told, self.columns = told, sizes
 
 
 class CheckedEnv(AnyEnv):
@@ -146,7 +159,10 @@ class CheckedEnv(AnyEnv):
             raise EnvironmentFault(
                 f"{self.called} returned {_kind(start)} from reset(seed={seed}): {_RESET_RETURNS}."
             )
-        return self._encode(start[0], f"reset(seed={seed})")
+        where = f"reset(seed={seed})"
+        first = self._encode(start[0], where)
+        self.hear(read_told(start[1], self.called, where), self.called)
+        return first
 
     def send(self, action: NDArray[np.float32]) -> None:
         """Keep an action for `receive`, so that several environments look alike to the loop."""

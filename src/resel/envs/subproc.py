@@ -64,7 +64,9 @@ class SubprocEnv(AnyEnv):
             self.rebuild()
         self._steps = 0
         self._ask("reset", seed, f"reset(seed={seed})")
-        observation: NDArray[np.float32] = self._answer()
+        observation: NDArray[np.float32]
+        observation, told = self._answer()
+        self.hear(told, self._called)  # here as well: a process started anew knows no first reset
         return observation
 
     def send(self, action: NDArray[np.float32]) -> None:

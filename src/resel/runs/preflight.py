@@ -91,9 +91,12 @@ def _is_whole(directory: RunDirectory) -> bool:
 
 
 def check_memory(settings: TrainingConfig, env: AnyEnv) -> int:
-    """The memory the replay buffer will take, refused if it is not there."""
+    """The memory the replay buffer will take, refused if it is not there.
+
+    Only an environment that was reset knows its columns.
+    """
     steps = min(settings.buffer_steps, settings.steps)
-    sizes = env.observation.size, env.action.stored_size
+    sizes = env.observation.size, env.action.stored_size, env.columns
     planned, free = ReplayBuffer.planned_bytes(steps, *sizes), available_memory()
     if free is not None and planned > free:
         fitting = int(0.8 * free / planned * steps)

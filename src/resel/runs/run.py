@@ -66,8 +66,8 @@ class Run:
             for env in (*envs, evaluation):
                 self._open.callback(env.close)
             self._env = envs[0]
-            self.buffer_bytes = check_memory(settings, self._env)
             self.trainer = Trainer(config, envs, evaluation)
+            self.buffer_bytes = check_memory(settings, self._env)
             self._retry = RetryWrites(
                 settings.disk_tries, settings.disk_wait, lambda: self.trainer.stopping
             )
@@ -82,16 +82,16 @@ class Run:
             self.resumed_at = None if position is None else self.trainer.step
             self.begins_again = held is not None and position is None
             log = MetricsLog(self.directory, wandb=wandb, patience=self._retry)
-            self.log = self.trainer.log = self._open.enter_context(log)
+            self.log = self.trainer.log.writer = self._open.enter_context(log)
             if held:
                 self._forget_after(position or 0)
-            self.trainer.write_early_events()
+            self.trainer.log.write_early_events(self.trainer.step)
         except BaseException:
             self._open.close()
             raise
         self._fault: str | None = None
-        self._best = max((mean for _, mean, _ in self.trainer.evaluations), default=None)
-        self._evaluated = len(self.trainer.evaluations)
+        self._best = max((mean for _, mean, _ in self.trainer.evaluator.history), default=None)
+        self._evaluated = len(self.trainer.evaluator.history)
         self.directory.write_environment(
             {
                 **describe_machine(settings.threads, device),
@@ -206,7 +206,7 @@ class Run:
         used = self.trainer.monitor.rollbacks
         if used == ROLLBACKS:
             raise DivergedError(f"{error} The run had gone back {used} times before.") from error
-        last = self.trainer.evaluations[-1][0] if self.trainer.evaluations else -1
+        last = self.trainer.evaluator.history[-1][0] if self.trainer.evaluator.history else -1
         evaluated_at = last if self.config.training.eval_every else None
         for path in reversed(self.directory.checkpoints()):
             try:
@@ -228,8 +228,8 @@ class Run:
         for line in written[len(read_metrics(self.directory.metrics_path)) :]:
             if line.pop("kind") == "event":
                 self.log.write("event", line.pop("step"), line)
-        self._best = max((mean for _, mean, _ in self.trainer.evaluations), default=None)
-        self._evaluated = len(self.trainer.evaluations)
+        self._best = max((mean for _, mean, _ in self.trainer.evaluator.history), default=None)
+        self._evaluated = len(self.trainer.evaluator.history)
         count = self.trainer.monitor.rollbacks
         self.log.write(
             "event",
@@ -261,13 +261,13 @@ class Run:
         self._open.close()
 
     def _final_evaluation(self) -> None:
-        evaluations = self.trainer.evaluations
+        evaluations = self.trainer.evaluator.history
         if not evaluations or evaluations[-1][0] < self.trainer.step:
             self.trainer.evaluate()
         self._save_best()
 
     def _save_when_due(self, progress: TrainProgress) -> None:
-        if len(self.trainer.evaluations) > self._evaluated:
+        if len(self.trainer.evaluator.history) > self._evaluated:
             self._save_best()
         every = self.config.training.checkpoint_every
         before = progress.step - self.config.training.num_envs
@@ -276,8 +276,8 @@ class Run:
             self._save()
 
     def _save_best(self) -> None:
-        self._evaluated = len(self.trainer.evaluations)
-        mean = self.trainer.evaluations[-1][1]
+        self._evaluated = len(self.trainer.evaluator.history)
+        mean = self.trainer.evaluator.history[-1][1]
         if self._best is None or mean >= self._best:
             self._best = mean
             best = self.directory.best_agent_path
@@ -309,7 +309,7 @@ class Run:
         self._replay.remove_unneeded(self.directory.checkpoints())
 
     def _result(self, status: Status) -> dict[str, Any]:
-        final = self.trainer.final_score()
+        final = self.trainer.evaluator.final_score()
         return {
             "task": self.config.task,
             "method": self.config.method,
@@ -318,9 +318,9 @@ class Run:
             "seed": self.config.training.seed,
             "status": status,
             "eval_return_mean": final.mean,
-            "eval_return_std": final.deviation,
+            "eval_return_std": final.std,
             "final_evaluations": final.evaluations,
-            "success_rate": self.trainer.success_rate,
+            "success_rate": self.trainer.evaluator.success_rate,
             "updates": self.trainer.learner.updates,
             "env_restarts": self.trainer.restarts.used,
             "skipped_updates": self.trainer.monitor.skipped,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from resel.errors import ConfigError
 from resel.tasks.simulators import mujoco_env
-from resel.tasks.splits import TaskSplit
+from resel.tasks.splits import TaskSplit, tell_task
 from resel.tasks.strict import Sealed
 
 Reward = Callable[[dict[str, Any], NDArray[Any], float], float]
@@ -20,17 +20,18 @@ Reward = Callable[[dict[str, Any], NDArray[Any], float], float]
 
 
 class HiddenGoal(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Pays by a goal that is drawn at each reset and stands in `info` only."""
+    """Pays by a goal within `limits` that is drawn at each reset and stands in `info` only."""
 
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],
         goals: NDArray[np.float64],
+        limits: tuple[float, float],
         split: TaskSplit,
         reward: Reward,
     ) -> None:
         super().__init__(env)
-        self.goals, self.split = goals, split
+        self.goals, self.limits, self.split = goals, limits, split
         self._reward, self._task = reward, 0
 
     def reset(
@@ -53,7 +54,8 @@ class HiddenGoal(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, {**info, **self._told()}
 
     def _told(self) -> dict[str, Any]:
-        return {"task": self._task, "goal": float(self.goals[self._task])}
+        goal = float(self.goals[self._task])
+        return {**tell_task(self._task, goal, *self.limits), "goal": goal}
 
 
 class Trial(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -128,8 +130,8 @@ def ant_direction(
         velocity = info["x_velocity"] * np.cos(angle) + info["y_velocity"] * np.sin(angle)
         return float(velocity - 0.5 * np.square(action).sum() + 1.0)
 
-    goals = np.array([-1.0, 1.0])
-    env = HiddenGoal(mujoco_env("Ant", render_mode), goals, TaskSplit(2, 1, split), reward)
+    robot, parts = mujoco_env("Ant", render_mode), TaskSplit(2, 1, split)
+    env = HiddenGoal(robot, np.array([-1.0, 1.0]), (-1.0, 1.0), parts, reward)
     return Sealed(Trial(env, episodes, episode_steps))
 
 
@@ -145,7 +147,8 @@ def cheetah_direction(
         return float(sign * info["x_velocity"] - 0.05 * np.square(action).sum())
 
     robot = TorsoPosition(mujoco_env("HalfCheetah", render_mode))
-    env = HiddenGoal(robot, np.array([-1.0, 1.0]), TaskSplit(2, 1, split), reward)
+    parts = TaskSplit(2, 1, split)
+    env = HiddenGoal(robot, np.array([-1.0, 1.0]), (-1.0, 1.0), parts, reward)
     return Sealed(Trial(env, episodes, episode_steps))
 
 
@@ -164,6 +167,8 @@ def cheetah_velocity(
         return float(-abs(info["x_velocity"] - velocity) - 0.05 * np.square(action).sum())
 
     parts = TaskSplit(tasks, train_tasks, split)
-    velocities = np.random.RandomState(task_seed).uniform(0.0, 3.0, tasks)
+    limits = (0.0, 3.0)
+    velocities = np.random.RandomState(task_seed).uniform(*limits, tasks)
     robot = TorsoPosition(mujoco_env("HalfCheetah", render_mode))
-    return Sealed(Trial(HiddenGoal(robot, velocities, parts, reward), episodes, episode_steps))
+    env = HiddenGoal(robot, velocities, limits, parts, reward)
+    return Sealed(Trial(env, episodes, episode_steps))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from resel.errors import ConfigError
 from resel.tasks.simulators import mujoco_env
-from resel.tasks.splits import TaskSplit
+from resel.tasks.splits import TaskSplit, tell_task
 from resel.tasks.strict import Sealed
 
 _SCALED_ALONG = {"body_mass": "body_inertia"}
@@ -26,8 +26,10 @@ class RandomizeField(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
     `geom_friction` or `dof_damping`; `per_entry` draws a factor for each of its entries. All
     `tasks` are fixed by `task_seed`: the first `train_tasks` are for training, the rest held
     out. An episode plays a random one of its `split`, or the one that `options={"task": 3}`
-    asks for. The value stands in `info[field]` and the task in `info[field + "_task"]`, never in
-    the observation. Several wrappers randomise several fields.
+    asks for. The value stands in `info[field]`, its place in the range in `info["hidden"]` and
+    the task in `info["task"]`, never in the observation. Several wrappers randomise several
+    fields: `hidden` is then theirs side by side, the inner ones' first, and `task` counts the
+    combinations.
     """
 
     def __init__(
@@ -69,6 +71,11 @@ class RandomizeField(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         rng = np.random.default_rng(task_seed)
         exponents = rng.uniform(-limit, limit, (tasks, nominal.size if per_entry else 1))
         self.scales: NDArray[np.float64] = base**exponents  # (tasks, entries or 1)
+        # One factor shows in any entry that is not 0.
+        self._entries = range(nominal.size) if per_entry else [int(np.abs(nominal).argmax())]
+        ends = nominal.reshape(-1)[self._entries] * base ** np.array([[-limit], [limit]])
+        self._range = ends.min(0), ends.max(0)  # (entries or 1,) each
+        self._combined = _is_randomized(env)
         self._task = 0
 
     def reset(
@@ -81,12 +88,12 @@ class RandomizeField(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         self._task = self.split.draw(self.np_random, seed, options)
         self._write(self.scales[self._task])
         observation, info = self.env.reset(options=options)
-        return observation, {**info, **self._told()}
+        return observation, self._tell(info)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """A step of the environment, with the field's value added to its info."""
         observation, reward, terminated, truncated, info = self.env.step(action)
-        return observation, reward, terminated, truncated, {**info, **self._told()}
+        return observation, reward, terminated, truncated, self._tell(info)
 
     def _write(self, scale: NDArray[np.float64]) -> None:
         for name, nominal in self._nominal.items():
@@ -100,9 +107,20 @@ class RandomizeField(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
             simulator: Any = self.env.unwrapped
             importlib.import_module("mujoco").mj_setConst(simulator.model, simulator.data)
 
-    def _told(self) -> dict[str, Any]:
+    def _tell(self, info: dict[str, Any]) -> dict[str, Any]:
         value = _array(self.env, self.field).copy()
-        return {self.field: value, f"{self.field}_task": self._task}
+        told = tell_task(self._task, value.reshape(-1)[self._entries], *self._range)
+        if self._combined:
+            told["task"] += info["task"] * self.split.total
+            told["hidden"] = np.concatenate([info["hidden"], told["hidden"]])
+        return {**info, self.field: value, **told}
+
+
+def _is_randomized(env: gymnasium.Env[Any, Any]) -> bool:
+    """Whether another wrapper of this kind is inside."""
+    while isinstance(env, gymnasium.Wrapper) and not isinstance(env, RandomizeField):
+        env = env.env
+    return isinstance(env, RandomizeField)
 
 
 def _array(env: gymnasium.Env[Any, Any], field: str) -> NDArray[np.float64]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from resel.errors import ConfigError
 
@@ -61,3 +62,18 @@ class TaskSplit:
                 f"There is no task {number}: options['task'] goes from 0 to {self.total - 1}."
             )
         return int(number)
+
+
+def tell_task(
+    number: int, parameters: ArrayLike, low: ArrayLike, high: ArrayLike
+) -> dict[str, Any]:
+    """The entries of `info` that every randomised task has: its number and what is hidden.
+
+    `hidden` holds the parameters scaled to [0, 1] by their range; one without a range is 0.
+    """
+    values, least, most = (
+        np.atleast_1d(np.asarray(v, np.float64)) for v in (parameters, low, high)
+    )
+    span = np.where(most > least, most - least, 1.0)
+    hidden: NDArray[np.float32] = ((values - least) / span).astype(np.float32)
+    return {"task": number, "hidden": hidden}

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from resel.tasks.splits import TaskSplit
+from resel.tasks.splits import TaskSplit, tell_task
 from resel.tasks.strict import check_render_mode
 
 GOAL = np.array([0.0, 1.0])
@@ -71,7 +71,8 @@ class WindEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         return None if self.render_mode is None else _picture(np.stack(self._path))
 
     def _info(self) -> dict[str, Any]:
-        return {"task": self._task, "wind": self.winds[self._task].copy()}
+        wind = self.winds[self._task].copy()
+        return {**tell_task(self._task, wind, -STRONGEST_WIND, STRONGEST_WIND), "wind": wind}
 
 
 _SIZE, _LOW, _HIGH = 300, np.array([-1.0, -0.5]), np.array([1.0, 1.5])

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from resel.data import Trajectory
-from resel.envs import AnyEnv, Restarts, StepResult
+from resel.data import Trajectory, constant_columns
+from resel.envs import AnyEnv, Restarts, StepResult, Told, in_words
 from resel.errors import DamagedFileError, EnvironmentFault
 from resel.randomness import draw_seed, numpy_state, numpy_stream, restore_numpy, torch_stream
 from resel.training.actor import Actor, PolicyState
@@ -32,8 +32,14 @@ class _Episode:
 
     seed: int
     observations: list[NDArray[np.float32]]
+    told: Told
     actions: list[NDArray[np.float32]] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
+
+    @classmethod
+    def begin(cls, env: AnyEnv, seed: int) -> Self:
+        first = env.reset(seed)
+        return cls(seed, [first], env.told)
 
     @property
     def last_reward(self) -> float:
@@ -50,7 +56,13 @@ class _Episode:
             np.stack(self.actions),
             np.asarray(self.rewards, np.float32),
             terminated,
+            constant_columns(self.told, len(self.rewards)),
         )
+
+    def marks(self) -> dict[str, NDArray[np.float32]]:
+        """What shows that an episode played again is the same one."""
+        told = {f"told.{name}": values for name, values in self.told.items()}
+        return {"last": self.observations[-1], **told}
 
 
 class Collector:
@@ -71,6 +83,8 @@ class Collector:
         for env in self._envs:
             # Some simulators carry their construction into the first episode only.
             env.reset(draw_seed(self._seeds))
+        self.columns = _common_columns(self._envs)
+        """Names and sizes of what the environments tell at a reset."""
         self.restart()
 
     def restart(self) -> None:
@@ -85,7 +99,7 @@ class Collector:
         while True:
             seed = draw_seed(self._seeds)
             try:
-                return _Episode(seed, [env.reset(seed)])
+                return _Episode.begin(env, seed)
             except EnvironmentFault as fault:
                 self._restarts.recover(env, fault)
 
@@ -175,7 +189,8 @@ class Collector:
             width = self._envs[i].action.stored_size
             played = np.asarray(episode.actions, np.float32).reshape(-1, width)
             tensors[f"episode.{i}.actions"] = torch.from_numpy(played)
-            tensors[f"episode.{i}.last"] = torch.from_numpy(episode.observations[-1])
+            for name, values in episode.marks().items():
+                tensors[f"episode.{i}.{name}"] = torch.from_numpy(values)
         return tensors, {
             "episode_seeds": [episode.seed for episode in self._episodes],
             "seeds": seeds,
@@ -204,8 +219,10 @@ class Collector:
         for i, env in enumerate(self._envs):
             actions = tensors[f"episode.{i}.actions"].numpy()
             episode = self._replay(env, int(seeds[i]), actions)
-            expected = tensors[f"episode.{i}.last"].numpy()
-            if episode is None or not np.array_equal(episode.observations[-1], expected):
+            if episode is None or not all(
+                np.array_equal(values, tensors[f"episode.{i}.{name}"].numpy())
+                for name, values in episode.marks().items()
+            ):
                 lost[i] = True
                 episode = self._begin(env)
             self._episodes[i] = episode
@@ -216,7 +233,7 @@ class Collector:
     def _replay(self, env: AnyEnv, seed: int, actions: NDArray[np.float32]) -> _Episode | None:
         """Play an episode again; None if it cannot be played to its last action."""
         try:
-            episode = _Episode(seed, [env.reset(seed)])
+            episode = _Episode.begin(env, seed)
             for action in actions:
                 outcome = env.step(action)
                 if outcome.terminated or outcome.truncated:
@@ -231,3 +248,16 @@ class Collector:
         """Release the simulators."""
         for env in self._envs:
             env.close()
+
+
+def _common_columns(envs: Sequence[AnyEnv]) -> dict[str, int]:
+    """The columns that all environments tell; they have been reset."""
+    first = envs[0]
+    for env in envs[1:]:
+        if env.columns != first.columns:
+            raise EnvironmentFault(
+                f"{env.name} told {in_words(env.columns or {})} at its reset, but "
+                f"{first.name.lower()} {in_words(first.columns or {})}: let all of them tell the "
+                "same."
+            )
+    return dict(first.columns or {})

@@ -183,9 +183,9 @@ class DivergenceMonitor:
         if verdict is not None:
             raise DivergedError(f"Training has diverged at step {step}: {verdict}. {self._remedy}")
 
-    def state(self) -> dict[str, Any]:
-        """Everything the next judgement depends on, as JSON data."""
-        return {
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Everything the next judgement depends on; no tensors."""
+        return {}, {
             "calm": not (self._bursts or self._spiking or self._verdict),
             "skipped": self.skipped,
             "rollbacks": self.rollbacks,
@@ -197,17 +197,17 @@ class DivergenceMonitor:
             "verdict": self._verdict,
         }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> None:
         """Take over what `state` gave."""
         self._forget()
-        bool(state["calm"])  # read when a run goes back, and missed now if it is not there
-        self.skipped, self.rollbacks = int(state["skipped"]), int(state["rollbacks"])
-        self._last_skipped = int(state["last_skipped"])
-        self._bursts = {network: _Burst(**burst) for network, burst in state["bursts"]}
-        self._medians = {group: _Median(norms) for group, norms in state["norms"]}
-        self._spiking = set(state["spiking"])
-        self._events = list(state["events"])
-        self._verdict = state["verdict"]
+        bool(document["calm"])  # read when a run goes back, and missed now if it is not there
+        self.skipped, self.rollbacks = int(document["skipped"]), int(document["rollbacks"])
+        self._last_skipped = int(document["last_skipped"])
+        self._bursts = {network: _Burst(**burst) for network, burst in document["bursts"]}
+        self._medians = {group: _Median(norms) for group, norms in document["norms"]}
+        self._spiking = set(document["spiking"])
+        self._events = list(document["events"])
+        self._verdict = document["verdict"]
 
 
 def is_good(
@@ -221,7 +221,7 @@ def is_good(
     under way, and the policy has passed an evaluation since, the last one being `evaluated_at`.
     """
     try:
-        calm = bool(documents["guard"]["calm"])
+        calm = bool(documents["monitor"]["calm"])
         passed = evaluated_at is None or int(documents["loop"]["step"]) <= evaluated_at
         moments = [
             tensor for name, tensor in tensors["learner"].items() if name.startswith("optimizer.")

@@ -12,6 +12,7 @@ import numpy as np
 
 from resel.agent import RESeL
 from resel.analysis import context_embeddings, draw, measure_amplification, read_out_score
+from resel.envs import COLUMNS
 from resel.experiments._settings import Experiment, Study
 from resel.experiments.outcomes._curves import write_rows
 from resel.experiments.outcomes._pictures import panels, save
@@ -97,7 +98,9 @@ class UniformGravity(gymnasium.Wrapper[Any, Any, Any, Any]):
         simulator: Any = self.env.unwrapped
         simulator.model.opt.gravity[2] = -self._gravities[self._episode % len(self._gravities)]
         self._episode += 1
-        return observation, {**info, "gravity": simulator.model.opt.gravity.copy()}
+        # These gravities are none of the tasks, whose number and range `info` would tell.
+        kept = {name: value for name, value in info.items() if name not in COLUMNS}
+        return observation, {**kept, "gravity": simulator.model.opt.gravity.copy()}
 
 
 def _first(runs: Sequence[RunData]) -> RunData:

@@ -1,0 +1,138 @@
+"""What is written down while training goes on: lines of training, of timing, and events."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+from torch import Tensor
+
+from resel.data import Batch, ReplayBuffer
+from resel.methods import Metrics
+from resel.training.validation import flag, maybe, whole
+
+Values = Mapping[str, float | str]
+
+
+class MetricsWriter(Protocol):
+    """Takes what is measured."""
+
+    def write(self, kind: str, step: int, values: Values) -> None:
+        """One line."""
+
+
+class Mark(NamedTuple):
+    """Where the clock stood at a line of timing."""
+
+    time: float
+    step: int
+    updates: int
+
+
+class TrainLog:
+    """Collects metrics of single updates and the returns of episodes into lines.
+
+    A line of training is due every so many steps and complete some updates later. The return in it
+    is the mean of the episodes since the line before; while none has ended, it stays as it was.
+    """
+
+    def __init__(self) -> None:
+        self.writer: MetricsWriter | None = None
+        self.last_return: float | None = None
+        self._total, self._count, self._logged = 0.0, 0, False
+        self._metrics: dict[str, float] = {}
+        self._updates_left, self._step = 0, 0
+        self._early_events: list[Values] = []
+
+    def add_return(self, value: float) -> None:
+        """Take in a finished episode of training."""
+        if self._logged:
+            self._total, self._count, self._logged = 0.0, 0, False
+        self.last_return = value
+        self._total += value
+        self._count += 1
+
+    def begin_line(self, step: int, updates: int) -> None:
+        """A line is due, made of the metrics of the next updates."""
+        self._step, self._updates_left = step, updates
+
+    @property
+    def wants_metrics(self) -> bool:
+        """Whether the next update is to measure itself."""
+        return self._updates_left > 0
+
+    def add_metrics(self, metrics: Metrics, batch: Batch, buffer: ReplayBuffer, count: int) -> bool:
+        """Take in an update that was to measure itself; True if that made the line complete.
+
+        `count` is how many episodes have ended so far.
+        """
+        self._metrics |= {name: float(value) for name, value in metrics.items()}
+        self._updates_left -= 1
+        if self._updates_left:
+            return False
+        values, self._metrics = self._metrics, {}
+        values["padding_share"] = batch.padding / batch.is_first.numel()
+        values["batch_steps"] = batch.steps
+        values["buffer_steps"] = buffer.steps
+        if self._count:
+            values["episode_return"] = self._total / self._count
+            self._logged = True
+        values["episodes"] = count
+        self.write("train", self._step, values)
+        return True
+
+    def timing(self, mark: Mark, step: int, updates: int, seconds: float) -> Mark:
+        """Write how fast it went since the mark; the mark for the next time."""
+        now = Mark(time.monotonic(), step, updates)
+        elapsed = max(now.time - mark.time, 1e-9)
+        self.write(
+            "timing",
+            step,
+            {
+                "updates_per_second": (updates - mark.updates) / elapsed,
+                "steps_per_second": (step - mark.step) / elapsed,
+                "seconds": seconds,
+            },
+        )
+        return now
+
+    def write(self, kind: str, step: int, values: Values) -> None:
+        """One line, if anybody takes it down."""
+        if self.writer is not None:
+            self.writer.write(kind, step, values)
+
+    def event(self, step: int, event: Values) -> None:
+        """One event; kept until there is somebody to take it down."""
+        if self.writer is None:
+            self._early_events.append(event)
+        self.write("event", step, event)
+
+    def write_early_events(self, step: int) -> None:
+        """Write the events of the time before there was a writer."""
+        for event in self._early_events:
+            self.write("event", step, event)
+        self._early_events.clear()
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Everything the next lines depend on."""
+        return {}, {
+            "last_return": self.last_return,
+            "total": self._total,
+            "count": self._count,
+            "logged": self._logged,
+            "updates_left": self._updates_left,
+            "step": self._step,
+            "metrics": {  # JSON has no NaN
+                k: v if math.isfinite(v) else str(v) for k, v in self._metrics.items()
+            },
+        }
+
+    def restore(self, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> None:
+        """Take over what `state` gave."""
+        metrics = {str(k): float(v) for k, v in document["metrics"].items()}
+        self.last_return, self._total = maybe(document, "last_return"), float(document["total"])
+        self._count, self._logged = whole(document, "count"), flag(document, "logged")
+        self._updates_left, self._step = whole(document, "updates_left"), whole(document, "step")
+        self._metrics = metrics
