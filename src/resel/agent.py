@@ -50,8 +50,8 @@ def configure(
     """The settings of a method on a task: its preset, then the network size, then what is asked."""
     chosen = get_method(method or default_method())
     layer = preset_settings(chosen, task, preset)
-    usual_size = layer.pop("size", None)
-    encoder = settings.pop("encoder", None) or layer.pop("encoder", None)
+    usual_size, usual_encoder = layer.pop("size", None), layer.pop("encoder", None)
+    encoder = settings.pop("encoder", None) or usual_encoder
     names = {"method": chosen.name, "encoder": encoder}
     bare = Config.build(task, names)
     sizes = [bare.sized(usual_size) if usual_size else {}, layer, bare.sized(size) if size else {}]

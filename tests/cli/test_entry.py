@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +86,7 @@ def test_piped_lines_are_not_broken(finished: Path) -> None:
     told = subprocess.run(
         [COMMAND, "resume", str(finished)], capture_output=True, text=True, env=environment
     )
+    assert told.returncode == 0, told.stderr
     (line,) = told.stdout.splitlines()
     # Evaluated at 0, 20, 40 and 60, of which the first does not count.
     assert line.endswith("(mean of the last 3 evaluations)") and len(line) > 80
@@ -105,3 +108,21 @@ def test_output_that_nobody_reads(unbuffered: str) -> None:
     with process.stderr as told:
         assert told.read() == b""
     assert process.wait(timeout=60) == 0
+
+
+def test_help_imports_no_verb() -> None:
+    program = (
+        "import sys; from resel.cli import main; main(['--help']); main(['--version'])\n"
+        "print(*(name for name in sys.modules))"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    loaded = set(told.stdout.splitlines()[-1].split())
+    assert told.returncode == 0 and "resel.cli.console" in loaded
+    unneeded = {f"resel.cli.{verb}" for verb in VERBS}
+    unneeded |= {"resel.experiments", "resel.reports", "resel.benchmarks", "resel.analysis"}
+    assert not unneeded & loaded and "matplotlib" not in loaded
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_a_file(verb: str) -> None:
+    assert callable(importlib.import_module(f"resel.cli.{verb}").run)

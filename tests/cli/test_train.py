@@ -92,7 +92,7 @@ def test_what_training_says(tiny_flags: list[str], capsys: Any, tmp_path: Path) 
     assert run.name.startswith("toy-Box-v0-mamba-seed1-")
     assert str(run.relative_to(tmp_path)) in said.out
     config = Config.from_json(read(run / "config.json"))
-    assert config.algorithm.lr_context_encoder == 2e-3 and not config.network.feed_forward
+    assert config.algorithm.lr_context_encoder == 2e-3 and not config.encoder_settings.feed_forward
     assert config.training.steps == 15
     assert max(map(len, said.out.splitlines())) <= 80
 

@@ -88,8 +88,8 @@ def _who_learns(config: Config) -> str:
 
 def _summary(result: dict[str, Any], config: Config) -> str:
     """A result in one line."""
-    figure, count = result["eval_return_mean"], result.get("final_evaluations")
-    shown = "no evaluation" if figure is None else f"evaluation return {figure:.2f}"
+    score, count = result["eval_return_mean"], result.get("final_evaluations")
+    shown = "no evaluation" if score is None else f"evaluation return {score:.2f}"
     over = f" (mean of the last {count} evaluations)" if count and count > 1 else ""
     return (
         f"{result['status'].capitalize()}: {result['steps']:,} steps, {result['updates']:,} "

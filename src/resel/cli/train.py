@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,4 +104,4 @@ def train_arguments(argv: Sequence[str]) -> TrainArguments[Any, Any, Any]:
         argv,
         "resel train" if asks else f"resel train {named}".rstrip(),
     )
-    return parsed
+    return dataclasses.replace(parsed, encoder=config.encoder)  # None stands for the usual one
