@@ -251,7 +251,7 @@ def test_keywords_reach_the_agent(tiny: dict[str, Any]) -> None:
         ({"lr_critic": math.nan}, "above 0"),
         ({"gamma": 1.5}, "out of range"),
         ({"seed": True}, "expected int"),
-        ({"n_critics": 1}, "lower subset_size or raise critics"),
+        ({"n_critics": 1}, "lower subset_size or raise n_critics"),
         ({"device": "tpu"}, "'auto', 'cpu', 'cuda'"),
     ],
 )

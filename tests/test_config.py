@@ -4,47 +4,63 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resel.config import (
-    GROUP_OF,
-    SIZES,
-    AlgorithmConfig,
-    Config,
-    NetworkConfig,
-    TrainingConfig,
-    parse_count,
-)
+from resel.config import GROUPS, SIZES, Config, parse_count
 from resel.errors import ConfigError, ReselError
+from resel.methods import Method, methods
+from resel.networks import encoders
+
+every_method = pytest.mark.parametrize("method", methods()[0], ids=lambda method: method.name)
+every_encoder = pytest.mark.parametrize("encoder", [spec.name for spec in encoders()[0]])
 
 
 def test_defaults_are_the_papers() -> None:
     config = Config.build()
-    network, algorithm = config.network, config.algorithm
+    network, algorithm, encoder = config.network, config.algorithm, config.encoder_settings
     assert (network.embedding, network.width, network.head_width) == (128, 256, 256)
-    assert (network.blocks, network.state_size, network.conv_kernel) == (1, 64, 8)
-    assert network.encoder == "mamba" and network.feed_forward and not network.reward_input
-    assert (network.critics, network.head_layers, algorithm.subset_size) == (8, 2, 2)
+    assert (encoder.n_layers, encoder.state_size, encoder.conv_kernel) == (1, 64, 8)
+    assert config.encoder == "mamba" and encoder.feed_forward and not network.reward_input
+    assert (algorithm.n_critics, network.head_layers, algorithm.subset_size) == (8, 2, 2)
     assert (algorithm.lr_context_encoder, algorithm.lr_policy) == (1e-5, 3e-4)
     assert (algorithm.lr_critic, algorithm.lr_alpha) == (1e-3, 1e-4)
-    assert (algorithm.gamma, algorithm.target_keep, algorithm.policy_delay) == (0.99, 0.995, 2)
+    assert (algorithm.gamma, algorithm.tau, algorithm.policy_delay) == (0.99, 0.005, 2)
     assert (algorithm.batch_steps, config.training.warmup_steps) == (1000, 5000)
     assert not algorithm.clamp_target_values and not algorithm.normalize_observations
 
 
-def test_setting_names_are_unique_across_groups() -> None:
-    groups = (NetworkConfig, AlgorithmConfig, TrainingConfig)
-    names = [f.name for group in groups for f in dataclasses.fields(group)]
-    assert len(names) == len(set(names)) == len(GROUP_OF)
-    assert Config.build().flat().keys() == GROUP_OF.keys()
+@every_method
+@every_encoder
+def test_setting_names_are_unique_across_groups(method: Method, encoder: str) -> None:
+    names = {"method": method.name} | ({} if method.encoder is None else {"encoder": encoder})
+    config = Config.build("", names)
+    found = [f.name for group in GROUPS for f in dataclasses.fields(getattr(config, group))]
+    assert len(found) == len(set(found))
+    assert config.flat().keys() == {"encoder", *found}
+    for group in GROUPS:
+        for f in dataclasses.fields(getattr(config, group)):
+            assert config.group_of(f.name) == group
 
 
-def test_the_paper_size_is_the_default() -> None:
-    assert Config.build().replace(**SIZES["paper"]) == Config.build()
+@every_method
+def test_the_paper_size_is_the_default(method: Method) -> None:
+    config = Config.build("", {"method": method.name})
+    assert config.replace(**config.sized("paper")) == config
+
+
+def test_smaller_sizes_shrink_what_is_marked_and_nothing_else() -> None:
+    config = Config.build()
+    for size, factor in SIZES.items():
+        changed = config.sized(size)
+        assert changed == {name: round(factor * config.flat()[name]) for name in changed}
+    assert {"width", "embedding", "head_width", "state_size"} == set(changed)
+    with pytest.raises(ConfigError, match="size='huge' is not known: choose one of paper, small"):
+        config.sized("huge")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -53,10 +69,8 @@ def test_the_paper_size_is_the_default() -> None:
         ("width", 0),
         ("embedding", -1),
         ("conv_kernel", -1),
-        ("blocks", 0),
-        ("critics", 0),
-        ("encoder", "transformer"),
-        ("encoder", ["mamba"]),
+        ("n_layers", 0),
+        ("n_critics", 0),
         ("lr_policy", 0.0),
         ("lr_critic", -1e-3),
         ("lr_context_encoder", float("nan")),
@@ -66,7 +80,7 @@ def test_the_paper_size_is_the_default() -> None:
         ("gamma", 1.01),
         ("gamma", -0.1),
         ("gamma", float("nan")),
-        ("target_keep", 2.0),
+        ("tau", 2.0),
         ("alpha", -0.1),
         ("probability_floor", -0.1),
         ("probability_floor", float("nan")),
@@ -76,7 +90,7 @@ def test_the_paper_size_is_the_default() -> None:
         ("context_length", 0),
         ("subset_size", 0),
         ("subset_size", 9),
-        ("critics", 1),
+        ("n_critics", 1),
         ("policy_delay", 0),
         ("steps", 0),
         ("seed", -1),
@@ -90,6 +104,19 @@ def test_the_paper_size_is_the_default() -> None:
 def test_values_that_cannot_work(name: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=rf"\b{name}="):
         Config.build().replace(**{name: value})
+
+
+@pytest.mark.parametrize("encoder", ["mambo", ["mamba"], 3])
+def test_an_encoder_that_does_not_exist(encoder: Any) -> None:
+    for build in (Config.build().replace, lambda **settings: Config.build("", settings)):
+        with pytest.raises(ConfigError, match=rf"no encoder {re.escape(repr(encoder))}.*mamba"):
+            build(encoder=encoder)
+
+
+@pytest.mark.parametrize("method", ["reseI", ["resel"], 3])
+def test_a_method_that_does_not_exist(method: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"no method {re.escape(repr(method))}.*resel"):
+        Config.build("", {"method": method})
 
 
 @pytest.mark.parametrize(
@@ -138,7 +165,7 @@ def test_an_unknown_setting_is_named_with_what_was_meant() -> None:
     with pytest.raises(ConfigError, match=r"no setting named 'qqqq'\.$"):
         Config.build().replace(qqqq=1)
     with pytest.raises(ConfigError, match="no setting named 'network'"):
-        Config.build().replace(network=NetworkConfig())
+        Config.build().replace(network=Config.build().network)
 
 
 def test_errors_are_of_the_house() -> None:
@@ -158,7 +185,7 @@ def test_layers_are_judged_together() -> None:
     """A value that cannot work may be put right by a later layer."""
     assert Config.build("", {"gamma": 3.0}, {"gamma": 0.9}).algorithm.gamma == 0.9
     fewer = Config.build("", {"n_critics": 1}, {"subset_size": 1})
-    assert (fewer.network.critics, fewer.algorithm.subset_size) == (1, 1)
+    assert (fewer.algorithm.n_critics, fewer.algorithm.subset_size) == (1, 1)
 
 
 def test_replace_leaves_the_original() -> None:
@@ -200,7 +227,11 @@ def test_json_round_trip(task: str, changes: dict[str, Any]) -> None:
     config = Config.build(task, changes)
     again = Config.from_json(json.loads(json.dumps(config.to_json(), allow_nan=False)))
     assert again == config
-    assert {name: again.flat()[name] for name in changes} == changes
+    for name, value in changes.items():
+        if name in ("feed_forward", "conv_kernel") and config.encoder != "mamba":
+            assert name not in again.flat()
+        else:
+            assert again.flat()[name] == value
 
 
 def test_json_may_leave_settings_out() -> None:
@@ -217,6 +248,10 @@ def test_json_may_leave_settings_out() -> None:
         ({"network": {"gamma": 0.9}}, "network.gamma"),
         ({"algorithm": {"new_trick": 1}}, "algorithm.new_trick"),
         ({"network": 3}, "'network'"),
+        ({"encoder": ["mamba"]}, "encoder="),
+        ({"method": None}, "method="),
+        ({"task": 3}, "task="),
+        ({"encoder": "gru", "encoder_settings": {"conv_kernel": 4}}, "encoder_settings.conv_ker"),
         ({"network": {"width": "8"}}, "width="),
         ({"training": {"steps": 2.5}}, "steps="),
         ({"algorithm": {"subset_size": 9}}, "subset_size=9"),

@@ -69,16 +69,21 @@ class Registry(Generic[Item]):
 
     def get(self, name: str) -> Item:
         """The item of that name; refuses unknown names with near matches."""
-        plugin = self._plugins().get(name)
+        known = isinstance(name, str)  # settings may bring anything
+        plugin = self._plugins().get(name) if known else None
         if plugin is not None and name not in self._loaded:
             return self._load(plugin)
-        if name not in self._items:
+        if not known or name not in self._items:
             near = difflib.get_close_matches(str(name), self.names(), n=3)
             hint = f"Did you mean {', '.join(near)}?" if near else ""
             raise ConfigError(
                 f"There is no {self._what} {name!r}. {hint or 'Choose one of ' + self.listed()}"
             )
         return self._items[name]
+
+    def registered(self) -> list[Item]:
+        """What this program has registered, without what installed packages offer."""
+        return [item for name, item in self._items.items() if name not in self._loaded]
 
     def names(self) -> list[str]:
         """All names, without importing anything."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
 from resel import RESeL
-from resel.analysis import context_embeddings, read_out_score
-from resel.errors import BadInputError
+from resel.analysis import context_embeddings, context_map, read_out_score
+from resel.errors import BadInputError, MissingDependencyError
 from resel.tasks import make_env
 
 
@@ -108,3 +109,23 @@ def test_what_cannot_be_scored() -> None:
         read_out_score(context, value, groups, folds=7)
     with pytest.raises(BadInputError, match="the same everywhere"):
         read_out_score(context, np.ones(len(value)), groups)
+
+
+def test_the_map_keeps_clusters_apart() -> None:
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(3, 10)) * 20
+    points = np.concatenate([centre + rng.normal(size=(30, 10)) for centre in centres])
+    places = context_map(points)
+    assert places.shape == (90, 2) and np.isfinite(places).all()
+    middles = places.reshape(3, 30, 2).mean(1)
+    spread = np.linalg.norm(places.reshape(3, 30, 2) - middles[:, None], axis=-1).max()
+    apart = min(np.linalg.norm(middles[i] - middles[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
+    assert apart > spread
+    assert np.array_equal(places, context_map(points)), "seeded"
+    assert not context_map(np.ones((10, 3))).any()
+
+
+def test_a_map_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.manifold", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'resel\[report\]'"):
+        context_map(np.zeros((5, 2)))

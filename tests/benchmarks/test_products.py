@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from resel.agent import configure
 from resel.benchmarks._products import Product, ProductClock, Recording, record_products
 from resel.benchmarks._workload import Workload
-from resel.config import NetworkConfig
+from resel.config import Config
 from resel.networks import Dimensions, build_encoder
 
 
@@ -41,25 +41,25 @@ def test_a_batch_of_products() -> None:
 @pytest.mark.parametrize(("encoder", "gates"), [("gru", 3), ("lstm", 4)])
 def test_gated_layers(encoder: str, gates: int) -> None:
     """Forward has two products per gate and place, backward twice as many."""
-    width, blocks = 8, 2
-    layer = build_encoder(NetworkConfig(encoder=encoder, width=width, blocks=blocks))  # type: ignore[arg-type]
+    width, n_layers = 8, 2
+    layer = build_encoder(Config.build("", {"encoder": encoder, "n_layers": n_layers}), width)
     start = torch.zeros(1, 12, dtype=torch.bool)
     start[0, [0, 6]] = True  # two trajectories of the same length: nothing is padded
     x = torch.randn(1, 12, width, requires_grad=True)
     with record_products([layer]) as recording:
         y = layer(x, start)
     once = 2 * 12 * width * gates * width
-    assert recording.flops == blocks * 2 * once
+    assert recording.flops == n_layers * 2 * once
     with record_products([layer]) as recording:
         layer(x, start).sum().backward()
-    assert recording.flops == blocks * 6 * once
+    assert recording.flops == n_layers * 6 * once
     with record_products([]) as recording:
         y.detach()
     assert recording.flops == 0
 
 
 def test_trajectories_of_different_lengths() -> None:
-    layer = build_encoder(NetworkConfig(encoder="gru", width=8))
+    layer = build_encoder(Config.build("", {"encoder": "gru"}), 8)
     start = torch.zeros(1, 9, dtype=torch.bool)
     start[0, [0, 5, 7]] = True  # 5, 2 and 2 steps
     with record_products([layer]) as recording, torch.no_grad():

@@ -23,7 +23,7 @@ def test_tasks(capsys: Any) -> None:
     assert main(["tasks", "--show", "TMaze-v0"]) == 0
     shown = capsys.readouterr().out
     assert re.search(r"encoder +gru +task's own", shown)
-    assert re.search(r"critics +8 *\n", shown)
+    assert re.search(r"n_critics +8 *\n", shown)
     assert re.search(r"target_entropy_scale +0.2 +task's own", shown)
     assert re.search(r"threads +automatic: 1\b", shown) and re.search(r"device +automatic: ", shown)
     assert main(["tasks", "--show", "toy/Box-v0"]) == 0

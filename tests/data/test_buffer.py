@@ -240,7 +240,7 @@ def test_a_restored_buffer_goes_on_as_the_old_one(
         assert old.sample(20, rngs[0]) == new.sample(20, rngs[1])
 
 
-def reading(n_layers: list[np.ndarray]) -> Callable[[np.ndarray], None]:
+def reading(blocks: list[np.ndarray]) -> Callable[[np.ndarray], None]:
     left = iter(blocks)
 
     def read(target: np.ndarray) -> None:

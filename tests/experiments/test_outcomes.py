@@ -23,7 +23,6 @@ from resel.experiments._paper_scale import PAIRS
 from resel.experiments._settings import Kind, Measure
 from resel.experiments.engines import Ledger, Status
 from resel.experiments.outcomes import _probes, make_outcome
-from resel.experiments.outcomes._tsne import tsne
 from resel.experiments.plan import Job, Member
 from resel.experiments.record import check_folder, write_record
 from resel.reports import make_report
@@ -218,9 +217,9 @@ def test_tables_read_runs_at_their_marks(tmp_path: Path) -> None:
 def test_timing_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from resel.experiments.outcomes import _timing
 
-    def point(encoder: str, n_layers: int, length: int, ms: float, *sweeps: str) -> dict[str, Any]:
+    def point(encoder: str, blocks: int, length: int, ms: float, *sweeps: str) -> dict[str, Any]:
         fixed = {"steps": 1000, "memory_mb": 5.0, "sweeps": list(sweeps)}
-        return {"encoder": encoder, "n_layers": blocks, "length": length, "update_ms": ms, **fixed}
+        return {"encoder": encoder, "blocks": blocks, "length": length, "update_ms": ms, **fixed}
 
     points = [point("gru", 1, 1000, 40, "blocks", "length"), point("mamba", 1, 1000, 10, "blocks")]
     layers = [
@@ -311,20 +310,6 @@ def test_contexts_of_a_real_run(tmp_path: Path, tiny_flags: list[str]) -> None:
     summary = json.loads((tmp_path / "out" / "embedding.json").read_text())
     assert (summary["gravities"], summary["points"]) == (6, 72)
     assert math.isfinite(summary["read_out_score"]) and summary["read_out_score"] <= 1
-
-
-def test_tsne_keeps_clusters_apart() -> None:
-    rng = np.random.default_rng(0)
-    centres = rng.normal(size=(3, 10)) * 20
-    points = np.concatenate([centre + rng.normal(size=(30, 10)) for centre in centres])
-    places = tsne(points)
-    assert places.shape == (90, 2) and np.isfinite(places).all()
-    middles = places.reshape(3, 30, 2).mean(1)
-    spread = np.linalg.norm(places.reshape(3, 30, 2) - middles[:, None], axis=-1).max()
-    apart = min(np.linalg.norm(middles[i] - middles[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
-    assert apart > spread
-    assert np.array_equal(places, tsne(points)), "seeded"
-    assert not tsne(np.ones((10, 3))).any()
 
 
 def test_the_record_of_an_experiment(tmp_path: Path) -> None:

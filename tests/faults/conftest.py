@@ -184,7 +184,7 @@ def small_config(tiny: dict[str, Any]) -> Config:
 
 def state_of(run: Run) -> Any:
     tensors, documents = run.trainer.checkpoint()
-    n_layers = [b.tobytes() for p in run.trainer.buffer for b in run.trainer.buffer.blocks(p)]
+    blocks = [b.tobytes() for p in run.trainer.buffer for b in run.trainer.buffer.blocks(p)]
     weights = {name: tensor.clone() for name, tensor in tensors["weights"].items()}
     return weights, documents["loop"]["step"], blocks
 
@@ -219,7 +219,7 @@ class Going:
                 except DamagedFileError:
                     continue
                 step = int(bundle.documents["loop"]["step"])
-                weights, saved_step, n_layers = self.states[step]
+                weights, saved_step, blocks = self.states[step]
                 assert saved_step == step
                 assert [b.tobytes() for p in buffer for b in buffer.blocks(p)] == blocks
                 assert all(

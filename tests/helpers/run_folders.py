@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from resel.config import Config
+from resel.agent import configure
 from resel.runs import MetricsLog, RunDirectory
-from resel.tasks import task_settings
 
 MACHINE: dict[str, Any] = {
     "python": "3.11.7",
@@ -47,7 +46,7 @@ def write_run(
     **settings: Any,
 ) -> Path:
     """A run with an evaluation every 1000 steps; without a status it has no result."""
-    config = Config.build(task, task_settings(task), settings)
+    config = configure(task, **settings)
     with RunDirectory.create(path, config.to_json()) as run:
         run.write_environment(MACHINE)
         with MetricsLog(run, tensorboard=False) as log:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from resel import losses
+from resel.networks import Draw
 
 Array = NDArray[np.float64]
 HEADS, DRAWN, ACTIONS = 5, 2, 3
@@ -65,6 +66,12 @@ class Tape:
     terminated: Tensor
     mask: Tensor
     steps: int
+
+    def draw(self, discrete: bool) -> Draw:
+        """One sampled action at each step, or all of them."""
+        if discrete:
+            return Draw(None, self.log_probs, self.log_probs.exp())
+        return Draw(None, self.log_prob, None)
 
 
 def lay_out(cases: list[Case], rows: int) -> Tape:
@@ -135,10 +142,9 @@ def test_critic_loss_is_the_papers(
     cases = [random_case(length, rng) for length in lengths]
     packed = lay_out(cases, rows)
     temperature = torch.tensor(alpha, dtype=torch.float64)
-    if discrete:
-        value = losses.soft_value_discrete(packed.target_q_all, packed.log_probs, temperature)
-    else:
-        value = losses.soft_value(packed.target_q, packed.log_prob, temperature)
+    draw = packed.draw(discrete)
+    target_q = packed.target_q_all if discrete else packed.target_q
+    value = draw.expect(losses.soft_value(target_q, draw.log_prob, temperature))
     y = losses.td_target(packed.reward, packed.terminated, losses.next_step(value), gamma)
     expected = [paper_targets(case, alpha, gamma, discrete) for case in cases]
     in_order = [y_i for row in range(rows) for y_i in expected[row::rows]]  # as laid out
@@ -174,14 +180,10 @@ def test_policy_loss_is_the_papers(
                 else:
                     total += case.q[e, t] - alpha * case.log_prob[t]
     expected = -total / (HEADS * sum(lengths))
-    if discrete:
-        found = losses.policy_loss_discrete(
-            packed.q_all, packed.log_probs, temperature, packed.mask, packed.steps
-        )
-    else:
-        found = losses.policy_loss(
-            packed.q, packed.log_prob, temperature, packed.mask, packed.steps
-        )
+    draw = packed.draw(discrete)
+    q = (packed.q_all if discrete else packed.q).mean(0)
+    term = draw.expect(losses.soft_policy_term(q, draw.log_prob, temperature))
+    found = losses.masked_mean(term, packed.mask, packed.steps)
     assert float(found) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
@@ -194,7 +196,7 @@ def test_places_that_do_not_count_get_no_gradient() -> None:
     assert x.grad.tolist() == [[0.5, 0.0, 0.5]]
 
 
-def test_next_place() -> None:
+def test_next_step() -> None:
     x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     assert losses.next_step(x).tolist() == [[2.0, 3.0, 0.0], [5.0, 6.0, 0.0]]
 
@@ -215,7 +217,8 @@ def test_the_minimum_is_taken_at_each_place() -> None:
 def test_discrete_minimum_is_taken_for_each_action() -> None:
     q = torch.tensor([[[[1.0, 5.0]]], [[[3.0, 2.0]]]])
     log_probs = torch.log(torch.tensor([[[0.25, 0.75]]]))
-    value = losses.soft_value_discrete(q, log_probs, torch.tensor(0.0))
+    draw = Draw(None, log_probs, log_probs.exp())
+    value = draw.expect(losses.soft_value(q, log_probs, torch.tensor(0.0)))
     assert value.item() == pytest.approx(0.25 * 1 + 0.75 * 2)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from resel.config import Config
 from resel.data import Batch, ReplayBuffer, Trajectory, pack
 from resel.errors import DamagedFileError
-from resel.methods import Learner, build_learner
+from resel.methods import build_learner
 from resel.networks import Dimensions
 
 BOX = Dimensions(3, 2, discrete=False)
@@ -31,7 +31,7 @@ SMALL: dict[str, Any] = {
 }
 
 
-def make_learner(dims: Dimensions = BOX, **changes: Any) -> Learner:
+def make_learner(dims: Dimensions = BOX, **changes: Any) -> Any:
     return build_learner(Config.build("", SMALL, changes), dims, torch.device("cpu"))
 
 
@@ -104,10 +104,10 @@ def test_a_fixed_temperature_stays(dims: Dimensions, alpha: float) -> None:
 
 def test_the_temperature_starts_at_one_and_steers_to_the_target_entropy() -> None:
     learner = make_learner(lr_alpha=0.01)
-    assert learner.log_alpha.item() == 0
+    assert learner.temperature.log_alpha.item() == 0
     entropy = learner.update(make_batch(BOX), want_metrics=True)["entropy"].item()
-    expected = -0.01 * math.copysign(1, entropy - learner.target_entropy)
-    assert learner.log_alpha.item() == pytest.approx(expected, rel=1e-4)
+    expected = -0.01 * math.copysign(1, entropy - learner.temperature.target_entropy)
+    assert learner.temperature.log_alpha.item() == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_the_temperature_starts_at_one_and_steers_to_the_target_entropy() -> Non
 )
 def test_target_entropy(dims: Dimensions, coefficient: float | None, expected: float) -> None:
     learner = make_learner(dims, target_entropy_scale=coefficient)
-    assert learner.target_entropy == pytest.approx(expected)
+    assert learner.temperature.target_entropy == pytest.approx(expected)
 
 
 def test_the_target_starts_as_the_critic_and_follows_slowly() -> None:
@@ -139,9 +139,7 @@ def test_the_target_starts_as_the_critic_and_follows_slowly() -> None:
 @both_kinds
 def test_the_target_reads_only_the_drawn_heads(dims: Dimensions) -> None:
     """Heads outside the draw may hold anything; those inside may not."""
-    drawn = torch.randperm(
-        5, generator=torch.Generator().set_state(make_learner(dims)._subset.get_state())
-    )[:2]
+    drawn = torch.randperm(5, generator=make_learner(dims).generators["subset"])[:2]
     untouched = make_learner(dims)
     untouched.update(make_batch(dims))
     expected = copied(dict(untouched.critic.named_parameters()))
@@ -155,7 +153,7 @@ def test_the_target_reads_only_the_drawn_heads(dims: Dimensions) -> None:
 
 
 def test_heads_are_drawn_anew_each_time_and_evenly() -> None:
-    generator = make_learner()._subset
+    generator = make_learner().generators["subset"]
     draws = [frozenset(torch.randperm(5, generator=generator)[:2].tolist()) for _ in range(500)]
     assert len(set(draws)) == 10 and all(len(draw) == 2 for draw in draws)
 
@@ -310,14 +308,14 @@ def test_a_learner_restored_before_its_first_update() -> None:
     assert changed(old.weights(), new.weights()) == set()
 
 
-@pytest.mark.parametrize("missing", ["noise", "subset", "clamp_bounds"])
+@pytest.mark.parametrize("missing", ["stream.noise", "stream.subset", "clamp_bounds"])
 def test_a_state_with_something_missing_is_refused(missing: str) -> None:
     learner = make_learner()
     tensors, document = learner.state()
     with pytest.raises(DamagedFileError, match="cannot be used"):
         learner.restore({n: t for n, t in tensors.items() if n != missing}, document)
     with pytest.raises(DamagedFileError, match="cannot be used"):
-        learner.restore({**tensors, "noise": torch.zeros(3, dtype=torch.uint8)}, document)
+        learner.restore({**tensors, "stream.noise": torch.zeros(3, dtype=torch.uint8)}, document)
     with pytest.raises(DamagedFileError, match="cannot be used"):
         learner.restore(tensors, {})
 

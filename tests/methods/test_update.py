@@ -17,8 +17,8 @@ from torch.nn import functional as F
 
 from resel.config import Config
 from resel.data import Batch, ReplayBuffer, Trajectory, pack
-from resel.methods import Learner, build_learner
-from resel.networks import Categorical, ContextInputs, Critic, Dimensions, Policy
+from resel.methods import build_learner
+from resel.networks import Categorical, ContextCritic, ContextInputs, ContextPolicy, Dimensions
 
 BOX = Dimensions(3, 2, discrete=False)
 DISCRETE = Dimensions(3, 4, discrete=True)
@@ -37,7 +37,7 @@ SMALL: dict[str, Any] = {
 }
 
 
-def make_learner(dims: Dimensions, **changes: Any) -> Learner:
+def make_learner(dims: Dimensions, **changes: Any) -> Any:
     """A learner in float64, so that nothing hides behind rounding."""
     return build_learner(Config.build("", SMALL, changes), dims, torch.device("cpu"), torch.float64)
 
@@ -87,7 +87,7 @@ class Episode:
         )
 
 
-def episodes_of(batch: Batch, learner: Learner) -> list[Episode]:
+def episodes_of(batch: Batch, learner: Any) -> list[Episode]:
     found = []
     statistics = learner.normalizer
     for row, begin in (batch.is_first & batch.mask).nonzero().tolist():
@@ -109,7 +109,7 @@ def episodes_of(batch: Batch, learner: Learner) -> list[Episode]:
     return found
 
 
-class DivergenceMonitor:
+class Guard:
     """The released code's QValueGuard, with plain numbers."""
 
     def __init__(self, decay: bool) -> None:
@@ -142,18 +142,18 @@ def adam(network: nn.Module, encoder_rate: float, other_rate: float, scope: str)
 class SlowLearner:
     """The paper's update from the weights of a learner, sharing only its single networks' steps."""
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, learner: Any) -> None:
         settings = learner.config.algorithm
         self.learner, self.settings, self.dims = learner, settings, learner.dims
-        self.policy: Policy = copy.deepcopy(learner.policy)
-        self.critic: Critic = copy.deepcopy(learner.critic)
-        self.target: Critic = copy.deepcopy(learner.target_critic)
-        self.log_alpha = learner.log_alpha.detach().clone().requires_grad_()
+        self.policy: ContextPolicy = copy.deepcopy(learner.policy)
+        self.critic: ContextCritic = copy.deepcopy(learner.critic)
+        self.target: ContextCritic = copy.deepcopy(learner.target_critic)
+        self.log_alpha = learner.temperature.log_alpha.detach().clone().requires_grad_()
         scope = settings.lr_scope
         self.critic_adam = adam(self.critic, settings.lr_context_encoder, settings.lr_critic, scope)
         self.policy_adam = adam(self.policy, settings.lr_context_encoder, settings.lr_policy, scope)
         self.alpha_adam = torch.optim.Adam([self.log_alpha], lr=settings.lr_alpha)
-        self.guard = DivergenceMonitor(decay=not learner.dims.discrete)
+        self.guard = Guard(decay=not learner.dims.discrete)
         self.clamped = 0
         self.updates = 0
         self.metrics: dict[str, Tensor] = {}
@@ -181,10 +181,10 @@ class SlowLearner:
         return action, (Normal(mean, deviation).log_prob(raw) - slope).sum()
 
     def q_values(
-        self, critic: Critic, episode: Episode, actions: list[Tensor] | None, count: int
+        self, critic: ContextCritic, episode: Episode, actions: list[Tensor] | None, count: int
     ) -> list[Tensor]:
         """For each of the first `count` moments (E,), or (E, A) for Discrete actions."""
-        state, found = critic.trunk.initial_state(1), []
+        state, found = critic.trunk.context_encoder.rnn.initial_state(1), []
         for t in range(count):
             inputs = episode.inputs(t)
             context, state = critic.trunk.step(inputs, state)
@@ -193,7 +193,7 @@ class SlowLearner:
                 assert critic.action is not None
                 parts.insert(1, critic.action(actions[t]))
             heads = []
-            for e in range(self.learner.config.network.critics):
+            for e in range(self.settings.n_critics):
                 x = torch.cat(parts)
                 last = len(critic.heads.weights) - 1
                 for i in range(last + 1):
@@ -209,10 +209,10 @@ class SlowLearner:
 
     def update(self, batch: Batch) -> None:
         """Call before the learner's own update, whose random numbers are taken from copies."""
-        noise_source = torch.Generator().set_state(self.learner._noise.get_state())
-        subset_source = torch.Generator().set_state(self.learner._subset.get_state())
-        n_critics = self.learner.config.network.critics
-        drawn = torch.randperm(critics, generator=subset_source)[: self.settings.subset_size]
+        noise_source = torch.Generator().set_state(self.learner.generators["noise"].get_state())
+        subset_source = torch.Generator().set_state(self.learner.generators["subset"].get_state())
+        n_critics = self.settings.n_critics
+        drawn = torch.randperm(n_critics, generator=subset_source)[: self.settings.subset_size]
         episodes = episodes_of(batch, self.learner)
         alpha = self.log_alpha.detach().exp()
         steps = sum(len(e.rewards) for e in episodes)
@@ -239,10 +239,10 @@ class SlowLearner:
             "target_mean": sum(sum(y) for y in targets) / steps,
             "alpha": alpha,
         }
-        keep = self.settings.target_keep
+        tau = self.settings.tau
         with torch.no_grad():
             for old, new in zip(self.target.parameters(), self.critic.parameters(), strict=True):
-                old.copy_(keep * old + (1 - keep) * new)
+                old.copy_((1 - tau) * old + tau * new)
 
         if self.updates % self.settings.policy_delay == 0:
             self.improve_policy(episodes, batch, alpha, noise_source, steps)
@@ -335,7 +335,7 @@ class SlowLearner:
             contexts = torch.cat([c for e in episodes for c in self.contexts(e)])
         self.metrics |= {
             "context_norm": contexts.square().sum(1).sqrt().mean(),
-            "context_deviation": contexts.var(0, correction=0).mean().sqrt(),
+            "context_std": contexts.var(0, correction=0).mean().sqrt(),
         }
         if self.settings.alpha is None:
             if self.dims.discrete:
@@ -349,7 +349,7 @@ class SlowLearner:
             (-sum(self.log_alpha * (wanted - h) for h in entropies) / steps).backward()
             self.alpha_adam.step()
 
-    def assert_equals(self, learner: Learner) -> None:
+    def assert_equals(self, learner: Any) -> None:
         for name, ours, theirs in (
             ("policy", learner.policy, self.policy),
             ("critic", learner.critic, self.critic),
@@ -364,7 +364,7 @@ class SlowLearner:
                     atol=1e-10,
                     msg=lambda text, where=f"{name}.{key}": f"{where}: {text}",
                 )
-        torch.testing.assert_close(learner.log_alpha.detach(), self.log_alpha.detach())
+        torch.testing.assert_close(learner.temperature.log_alpha.detach(), self.log_alpha.detach())
 
 
 CASES: dict[str, tuple[Dimensions, dict[str, Any]]] = {

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from resel.config import NetworkConfig
+from resel.config import Config
 from resel.networks import (
     Categorical,
+    ContextCritic,
     ContextInputs,
-    Critic,
+    ContextPolicy,
     Dimensions,
-    Policy,
     PolicyDistribution,
     SquashedGaussian,
 )
@@ -27,21 +27,21 @@ LENGTHS = [4, 1, 7, 2]
 ENCODERS = ["mamba", "gru", "lstm", "mlp"]
 
 
-def small(**changes: Any) -> NetworkConfig:
+def small(**changes: Any) -> Config:
     base: dict[str, Any] = {
         "width": 6,
         "embedding": 5,
         "head_width": 7,
         "state_size": 2,
         "conv_kernel": 3,
-        "n_critics": 3,
     }
-    return NetworkConfig(**(base | changes))
+    return Config.build("", base, changes)
 
 
-def build(kind: type[Any], dims: Dimensions, config: NetworkConfig) -> Any:
+def build(kind: type[Any], dims: Dimensions, config: Config) -> Any:
     torch.manual_seed(0)
-    network = kind(dims, config).double()
+    heads = (3,) if kind is ContextCritic else ()
+    network = kind(dims, config, *heads).double()
     with torch.no_grad():
         for parameter in network.parameters():
             parameter += 0.1 * torch.randn_like(parameter)
@@ -105,7 +105,7 @@ def assert_packed_equals_separate(
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("dims", [BOX, DISCRETE], ids=["box", "discrete"])
 def test_policy_packed_equals_separate(encoder: str, dims: Dimensions) -> None:
-    policy = build(Policy, dims, small(encoder=encoder, reward_input=True))
+    policy = build(ContextPolicy, dims, small(encoder=encoder, reward_input=True))
     assert_packed_equals_separate(
         lambda inputs, is_first, _: stacked(policy(inputs, is_first)), policy, dims
     )
@@ -114,7 +114,7 @@ def test_policy_packed_equals_separate(encoder: str, dims: Dimensions) -> None:
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("dims", [BOX, DISCRETE], ids=["box", "discrete"])
 def test_critic_packed_equals_separate(encoder: str, dims: Dimensions) -> None:
-    critic = build(Critic, dims, small(encoder=encoder, reward_input=True))
+    critic = build(ContextCritic, dims, small(encoder=encoder, reward_input=True))
 
     def run(inputs: ContextInputs, is_first: Tensor, actions: Tensor) -> Tensor:
         q = critic.values(critic.embed(inputs, is_first), None if dims.discrete else actions)
@@ -126,7 +126,7 @@ def test_critic_packed_equals_separate(encoder: str, dims: Dimensions) -> None:
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("dims", [BOX, DISCRETE], ids=["box", "discrete"])
 def test_steps_equal_forward(encoder: str, dims: Dimensions) -> None:
-    policy = build(Policy, dims, small(encoder=encoder, reward_input=True, n_layers=2))
+    policy = build(ContextPolicy, dims, small(encoder=encoder, reward_input=True, n_layers=2))
     inputs = random_inputs(dims, 3, 6)
     whole = stacked(policy(inputs, torch.zeros(3, 6, dtype=torch.bool)))
     state = policy.initial_state(3)
@@ -137,10 +137,10 @@ def test_steps_equal_forward(encoder: str, dims: Dimensions) -> None:
 
 def test_the_kind_of_distribution_follows_the_actions() -> None:
     is_first = torch.zeros(2, 5, dtype=torch.bool)
-    box = build(Policy, BOX, small())(random_inputs(BOX, 2, 5), is_first)
+    box = build(ContextPolicy, BOX, small())(random_inputs(BOX, 2, 5), is_first)
     assert isinstance(box, SquashedGaussian)
     assert box.mean.shape == box.log_std.shape == (2, 5, 2)
-    discrete = build(Policy, DISCRETE, small())(random_inputs(DISCRETE, 2, 5), is_first)
+    discrete = build(ContextPolicy, DISCRETE, small())(random_inputs(DISCRETE, 2, 5), is_first)
     assert isinstance(discrete, Categorical) and discrete.log_probs.shape == (2, 5, 4)
 
 
@@ -162,7 +162,7 @@ def plain_context(network: Any, inputs: ContextInputs, is_first: Tensor) -> Tens
 @pytest.mark.parametrize("reward_input", [False, True])
 @pytest.mark.parametrize("input_layers", [1, 3])
 def test_policy_is_what_the_paper_draws(reward_input: bool, input_layers: int) -> None:
-    policy = build(Policy, BOX, small(reward_input=reward_input, input_layers=input_layers))
+    policy = build(ContextPolicy, BOX, small(reward_input=reward_input, input_layers=input_layers))
     inputs, is_first = random_inputs(BOX, 2, 6), torch.zeros(2, 6, dtype=torch.bool)
     x = torch.cat(
         [policy.observation(inputs.observation), plain_context(policy, inputs, is_first)], -1
@@ -179,7 +179,7 @@ def test_policy_is_what_the_paper_draws(reward_input: bool, input_layers: int) -
 
 @pytest.mark.parametrize("dims", [BOX, DISCRETE], ids=["box", "discrete"])
 def test_critic_is_what_the_paper_draws(dims: Dimensions) -> None:
-    critic = build(Critic, dims, small(reward_input=True))
+    critic = build(ContextCritic, dims, small(reward_input=True))
     inputs, is_first = random_inputs(dims, 2, 6), torch.zeros(2, 6, dtype=torch.bool)
     action = random_inputs(dims, 2, 6, seed=1).last_action
     parts = [critic.observation(inputs.observation), plain_context(critic, inputs, is_first)]
@@ -201,7 +201,7 @@ def test_critic_is_what_the_paper_draws(dims: Dimensions) -> None:
     torch.testing.assert_close(some, q[[2, 0]])
 
 
-@pytest.mark.parametrize("kind", [Policy, Critic])
+@pytest.mark.parametrize("kind", [ContextPolicy, ContextCritic])
 def test_the_observation_enters_by_two_separate_layers(kind: type[Any]) -> None:
     """Either way alone still carries it, and no weight serves both."""
     network = build(kind, BOX, small())
@@ -210,7 +210,7 @@ def test_the_observation_enters_by_two_separate_layers(kind: type[Any]) -> None:
 
     def out(observation: Tensor) -> Tensor:
         changed = inputs._replace(observation=observation)
-        if kind is Policy:
+        if kind is ContextPolicy:
             return stacked(network(changed, is_first))
         return network.values(network.embed(changed, is_first), action)
 
@@ -228,7 +228,7 @@ def test_the_observation_enters_by_two_separate_layers(kind: type[Any]) -> None:
 
 
 def test_the_action_enters_only_the_heads() -> None:
-    critic = build(Critic, BOX, small())
+    critic = build(ContextCritic, BOX, small())
     inputs, is_first = random_inputs(BOX, 1, 6), torch.zeros(1, 6, dtype=torch.bool)
     embedded = critic.embed(inputs, is_first)
     action = torch.randn(1, 6, 2, dtype=torch.float64, requires_grad=True)
@@ -243,7 +243,7 @@ def test_the_action_enters_only_the_heads() -> None:
 
 
 def test_frozen_values_pass_the_gradient_of_the_action_and_no_other() -> None:
-    critic = build(Critic, BOX, small())
+    critic = build(ContextCritic, BOX, small())
     inputs, is_first = random_inputs(BOX, 1, 6), torch.zeros(1, 6, dtype=torch.bool)
     with torch.no_grad():
         embedded = critic.embed(inputs, is_first)
@@ -257,7 +257,7 @@ def test_frozen_values_pass_the_gradient_of_the_action_and_no_other() -> None:
     assert all(parameter.grad is None for parameter in critic.parameters())
 
 
-@pytest.mark.parametrize("kind", [Policy, Critic])
+@pytest.mark.parametrize("kind", [ContextPolicy, ContextCritic])
 @pytest.mark.parametrize("wanted", [False, True])
 def test_the_reward_is_read_only_when_asked_for(kind: type[Any], wanted: bool) -> None:
     network = build(kind, BOX, small(reward_input=wanted))
@@ -278,7 +278,9 @@ def linear_bounds(layer: nn.Linear) -> tuple[float, float]:
 def test_initialisation_and_sizes_of_the_paper() -> None:
     torch.manual_seed(0)
     dims = Dimensions(40, 6, discrete=False)
-    policy, critic = Policy(dims, NetworkConfig()), Critic(dims, NetworkConfig())
+    config = Config.build()
+    policy = ContextPolicy(dims, config)
+    critic = ContextCritic(dims, config, config.algorithm.n_critics)
     layers = [m for m in policy.head.modules() if isinstance(m, nn.Linear)]
     assert [(m.in_features, m.out_features) for m in layers] == [(256, 256), (256, 256), (256, 12)]
     xavier = [
@@ -317,6 +319,6 @@ def test_initialisation_and_sizes_of_the_paper() -> None:
 
 def test_policy_and_critic_share_no_memory() -> None:
     torch.manual_seed(0)
-    policy, critic = Policy(BOX, small()), Critic(BOX, small())
+    policy, critic = ContextPolicy(BOX, small()), ContextCritic(BOX, small(), 3)
     ours = {parameter.data_ptr() for parameter in policy.parameters()}
     assert ours.isdisjoint(parameter.data_ptr() for parameter in critic.parameters())

@@ -12,7 +12,7 @@ from torch.distributions import Normal, TanhTransform, TransformedDistribution
 from torch.nn import functional as F
 
 from resel.networks import Categorical, SquashedGaussian
-from resel.networks.distributions import mlp, xavier_linear
+from resel.networks.layers import mlp, xavier_linear
 
 
 def stream(seed: int = 0) -> torch.Generator:
@@ -140,7 +140,7 @@ def test_categorical_equals_torch_distributions() -> None:
     ours, theirs = Categorical.from_output(logits), TorchCategorical(logits=logits)
     torch.testing.assert_close(ours.log_probs, theirs.logits)
     torch.testing.assert_close(ours.log_probs.exp().sum(-1), torch.ones(3, 5).double())
-    assert torch.equal(ours.mode(), logits.argmax(-1))
+    assert torch.equal(ours.mode(), logits.argmax(-1)[..., None].float())
     entropy = -(ours.log_probs.exp() * ours.log_probs).sum(-1)
     torch.testing.assert_close(entropy, theirs.entropy())
 
@@ -168,7 +168,7 @@ def test_a_floor_is_added_to_every_probability(floor: float) -> None:
     expected = (logits.softmax(-1) + floor) / (1 + 4 * floor)
     torch.testing.assert_close(ours.log_probs.exp(), expected)
     torch.testing.assert_close(ours.log_probs.exp().sum(-1), torch.ones(3, 5).double())
-    assert torch.equal(ours.mode(), logits.argmax(-1))
+    assert torch.equal(ours.mode(), logits.argmax(-1)[..., None].float())
     assert ours.log_probs.exp().min() >= floor / (1 + 4 * floor) - 1e-12
     checked = logits[:, :1].clone().requires_grad_()
     assert torch.autograd.gradcheck(lambda x: Categorical.from_output(x, floor).log_probs, checked)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from resel.config import NetworkConfig
+from resel.config import Config
 from resel.networks import Encoder, build_encoder
 
 WIDTH = 6
@@ -34,8 +34,8 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 def make_encoder(kind: str, dtype: torch.dtype = torch.float64, seed: int = 0) -> Encoder:
     torch.manual_seed(seed)
-    config = NetworkConfig(width=WIDTH, state_size=3, **KINDS[kind])  # type: ignore[arg-type]
-    encoder = build_encoder(config).to(dtype)
+    config = Config.build("", {"state_size": 3}, KINDS[kind])
+    encoder = build_encoder(config, WIDTH).to(dtype)
     with torch.no_grad():  # zero biases and unit scales would hide that they are not used
         for parameter in encoder.parameters():
             parameter += 0.1 * torch.randn_like(parameter)

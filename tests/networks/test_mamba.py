@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from resel.networks.actor_critic import ContextEncoder
 from torch import nn
 
-from resel.config import NetworkConfig
-from resel.networks import build_encoder
+from resel.config import Config
+from resel.networks import Encoder, build_encoder
+from resel.networks.context import ContextEncoder
 from resel.networks.encoders.mamba import MambaEncoder, MambaMixer
 
 Array = NDArray[np.float64]
@@ -74,7 +74,7 @@ def plain_block(x: Array, weights: dict[str, Array], block: int) -> Array:
     return scaled * f("norm.weight") + f("norm.bias")
 
 
-@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize("n_layers", [1, 2])
 @pytest.mark.parametrize("taps", [0, 1, 4])
 @pytest.mark.parametrize("feed_forward", [False, True])
 @pytest.mark.parametrize("scale", [1.0, 1e-4])  # at the small one the norms' eps counts
@@ -83,7 +83,7 @@ def test_equals_plain_arithmetic(
 ) -> None:
     torch.manual_seed(0)
     encoder = MambaEncoder(
-        20, blocks, expansion=2, state_size=3, conv_kernel=taps, feed_forward=feed_forward
+        20, n_layers, expansion=2, state_size=3, conv_kernel=taps, feed_forward=feed_forward
     ).double()
     with torch.no_grad():
         for parameter in encoder.parameters():
@@ -91,7 +91,7 @@ def test_equals_plain_arithmetic(
     x = scale * torch.randn(1, 9, 20, dtype=torch.float64)
     weights: dict[str, Any] = {k: v.numpy() for k, v in encoder.state_dict().items()}
     expected = x[0].numpy()
-    for block in range(blocks):
+    for block in range(n_layers):
         expected = plain_block(expected, weights, block)
     with torch.no_grad():
         y = encoder(x, torch.zeros(1, 9, dtype=torch.bool))
@@ -102,10 +102,15 @@ def count(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
+def paper_encoder(**changes: Any) -> Encoder:
+    config = Config.build("", changes)
+    return build_encoder(config, config.network.width)
+
+
 def test_sizes_of_the_paper() -> None:
-    config = NetworkConfig()
-    assert count(build_encoder(config)) == 645_888
-    assert count(ContextEncoder(3 * config.embedding, config)) == 777_344
+    config = Config.build()
+    assert count(paper_encoder()) == 645_888
+    assert count(ContextEncoder(3 * config.network.embedding, config)) == 777_344
 
 
 def test_hidden_state_of_the_paper() -> None:
@@ -113,7 +118,7 @@ def test_hidden_state_of_the_paper() -> None:
 
     That input is read anew at each step, so 7 of the 8 are all that needs to be remembered.
     """
-    past, h = build_encoder(NetworkConfig()).initial_state(1)
+    past, h = paper_encoder().initial_state(1)
     assert past.shape == (1, 7, 512) and h.shape == (1, 512, 64)
     assert past.numel() + h.numel() == 36_352 == 36_864 - 512
 
@@ -121,7 +126,7 @@ def test_hidden_state_of_the_paper() -> None:
 @pytest.fixture(scope="module")
 def paper_block() -> MambaEncoder:
     torch.manual_seed(0)
-    encoder = build_encoder(NetworkConfig())
+    encoder = paper_encoder()
     assert isinstance(encoder, MambaEncoder)
     return encoder
 
@@ -165,11 +170,11 @@ def test_step_sizes_begin_log_uniform(mixer: MambaMixer) -> None:
 
 
 def test_output_projection_shrinks_with_depth() -> None:
-    for blocks in (1, 4):
+    for n_layers in (1, 4):
         torch.manual_seed(0)
-        encoder = build_encoder(NetworkConfig(n_layers=blocks))
+        encoder = paper_encoder(n_layers=n_layers)
         assert isinstance(encoder, MambaEncoder)
-        bound = 512**-0.5 / blocks**0.5  # Kaiming-uniform with a = sqrt(5) is U(± fan_in^-0.5)
+        bound = 512**-0.5 / n_layers**0.5  # Kaiming-uniform with a = sqrt(5) is U(± fan_in^-0.5)
         for mixer in encoder.mixers:
             assert isinstance(mixer, MambaMixer)
             largest = float(mixer.out_proj.weight.detach().abs().max())
@@ -184,7 +189,7 @@ def test_feed_forward_biases_begin_at_zero(paper_block: MambaEncoder) -> None:
 
 
 def test_without_convolution_it_has_no_weights() -> None:
-    names = {name for name, _ in build_encoder(NetworkConfig(conv_kernel=0)).named_parameters()}
+    names = {name for name, _ in paper_encoder(conv_kernel=0).named_parameters()}
     assert not any("conv" in name for name in names)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from resel.config import NetworkConfig
-from resel.networks import Critic, Dimensions, Policy
+from resel.config import Config
+from resel.networks import ContextCritic, ContextPolicy, Dimensions
 from resel.optim import ParameterGroup, parameter_groups
 from resel.optim.groups import build_optimizer, gradients
 
@@ -20,20 +20,21 @@ DIMENSIONS = {
 
 def build(kind: type[Any], encoder: str, dims: str = "box") -> Any:
     torch.manual_seed(0)
-    config = NetworkConfig(
-        encoder=encoder,  # type: ignore[arg-type]
-        width=8,
-        embedding=4,
-        head_width=8,
-        state_size=2,
-        n_critics=3,
-        n_layers=2,
-        reward_input=True,
-    )
-    return kind(DIMENSIONS[dims], config)
+    small: dict[str, Any] = {
+        "encoder": encoder,
+        "width": 8,
+        "embedding": 4,
+        "head_width": 8,
+        "state_size": 2,
+        "n_layers": 2,
+        "reward_input": True,
+    }
+    config = Config.build("", small)
+    heads = (3,) if kind is ContextCritic else ()
+    return kind(DIMENSIONS[dims], config, *heads)
 
 
-@pytest.mark.parametrize("kind", [Policy, Critic])
+@pytest.mark.parametrize("kind", [ContextPolicy, ContextCritic])
 @pytest.mark.parametrize("encoder", ["mamba", "gru", "lstm", "mlp"])
 @pytest.mark.parametrize("dims", DIMENSIONS)
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_groups_are_a_partition(
     assert encoder_group.count + other.count == sum(p.numel() for p in named.values())
 
 
-@pytest.mark.parametrize("kind", [Policy, Critic])
+@pytest.mark.parametrize("kind", [ContextPolicy, ContextCritic])
 @pytest.mark.parametrize("scope", ["encoder", "rnn"])
 def test_pre_encoders_and_heads_learn_at_the_other_rate(kind: type[Any], scope: Any) -> None:
     network = build(kind, "mamba")
@@ -68,9 +69,9 @@ def test_pre_encoders_and_heads_learn_at_the_other_rate(kind: type[Any], scope: 
         *trunk.last_action.parameters(),
         *trunk.last_reward.parameters(),
         *network.observation.parameters(),
-        *(network.head if kind is Policy else network.heads).parameters(),
+        *(network.head if kind is ContextPolicy else network.heads).parameters(),
     ]
-    if kind is Critic:
+    if kind is ContextCritic:
         outside += network.action.parameters()
     ids = {id(p) for p in other.parameters.values()}
     assert all(id(p) in ids for p in outside)
@@ -83,7 +84,7 @@ def test_pre_encoders_and_heads_learn_at_the_other_rate(kind: type[Any], scope: 
 
 
 def test_the_optimiser_is_adam_with_two_rates() -> None:
-    groups = parameter_groups(build(Policy, "gru"), 1e-5, 3e-4, "encoder")
+    groups = parameter_groups(build(ContextPolicy, "gru"), 1e-5, 3e-4, "encoder")
     optimizer = build_optimizer(groups)
     assert isinstance(optimizer, torch.optim.AdamW)
     assert [(g["name"], g["lr"]) for g in optimizer.param_groups] == [
@@ -97,7 +98,7 @@ def test_the_optimiser_is_adam_with_two_rates() -> None:
 
 
 def test_weights_without_gradient_do_not_decay() -> None:
-    network = build(Critic, "mamba")
+    network = build(ContextCritic, "mamba")
     optimizer = build_optimizer(parameter_groups(network, 1e-2, 1e-2, "encoder"))
     before = [p.detach().clone() for p in network.parameters()]
     for parameter in network.parameters():
@@ -109,7 +110,7 @@ def test_weights_without_gradient_do_not_decay() -> None:
 
 
 def test_the_first_step_is_as_large_as_the_rate() -> None:
-    network = build(Policy, "mamba")
+    network = build(ContextPolicy, "mamba")
     groups = parameter_groups(network, 1e-4, 1e-2, "rnn")
     optimizer = build_optimizer(groups)
     before = {name: p.detach().clone() for name, p in network.named_parameters()}
@@ -124,7 +125,7 @@ def test_the_first_step_is_as_large_as_the_rate() -> None:
             )
 
 
-@pytest.mark.parametrize("kind", [Policy, Critic])
+@pytest.mark.parametrize("kind", [ContextPolicy, ContextCritic])
 @pytest.mark.parametrize("encoder", ["mamba", "gru", "lstm", "mlp"])
 def test_a_group_holds_its_parameters_and_their_gradients(kind: type[Any], encoder: str) -> None:
     network = build(kind, encoder)
@@ -146,7 +147,7 @@ def test_a_group_holds_its_parameters_and_their_gradients(kind: type[Any], encod
 @pytest.mark.parametrize("encoder", ["mamba", "gru"])
 def test_steps_of_a_group_are_those_of_its_parameters_one_by_one(encoder: str) -> None:
     """Against torch's plain AdamW over separate tensors, gradients by backward."""
-    ours, plain = build(Critic, encoder), build(Critic, encoder)
+    ours, plain = build(ContextCritic, encoder), build(ContextCritic, encoder)
     optimizers = [
         build_optimizer(groups := parameter_groups(ours, 1e-3, 1e-2, "encoder")),
         torch.optim.AdamW(

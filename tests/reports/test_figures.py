@@ -1,4 +1,4 @@
-"""Curves over seeds, thinning, and the files for papers."""
+"""Thinning, names, and the files for papers."""
 
 from __future__ import annotations
 
@@ -7,35 +7,10 @@ import math
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-import numpy as np
-import pytest
 from PIL import Image
 
 from resel.reports.figures import Figure, Line, file_name, thin, with_own_names
 from resel.reports.pictures import write_pictures
-from resel.reports.seeds import interquartile_band, mean_band, over_runs
-
-
-def test_runs_are_read_off_between_their_evaluations_and_not_beyond() -> None:
-    band = over_runs([([0, 10, 20], [0.0, 10.0, 20.0]), ([0, 20], [2.0, 4.0])], mean_band)
-    assert band.steps == [0, 10, 20]
-    assert band.middle == [1.0, 6.5, 12.0]
-    assert band.counts == [2, 2, 2]
-    assert band.high[0] - band.middle[0] == pytest.approx(1.0)
-    short = over_runs([([0, 10], [0.0, 1.0]), ([0], [4.0])], mean_band)
-    assert short.counts == [2, 1] and short.middle == [2.0, 1.0] and math.isnan(short.low[1])
-
-
-def test_values_that_are_not_finite_do_not_count() -> None:
-    band = over_runs([([0, 10], [0.0, math.nan]), ([0, 10], [2.0, 4.0]), ([], [])], mean_band)
-    assert band.middle == [1.0, 4.0] and band.counts == [2, 1]
-    assert over_runs([([0], [math.inf])], mean_band).steps == []
-
-
-def test_interquartile_mean_leaves_the_ends_out() -> None:
-    assert interquartile_band(np.array([100.0, 2.0, 1.0, 4.0]))[0] == 3.0
-    middle, low, high = interquartile_band(np.array([1.0, 2.0]))
-    assert (middle, low, high) == (1.5, 1.25, 1.75)
 
 
 def test_thinning_keeps_peaks_and_gaps() -> None:

@@ -14,10 +14,10 @@ import pytest
 from PIL import Image
 from run_folders import write_run
 
+from resel.analysis import paper as paper_module
 from resel.cli import main
 from resel.errors import DamagedFileError, MissingDependencyError, RunDirectoryError
 from resel.reports import make_report
-from resel.reports import paper as paper_module
 
 _EVIL = "<script>alert('x')</script>&\"%{x}"
 _EMPTY = {"meta", "link", "img", "line", "input", "br"}

@@ -10,9 +10,10 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
+from presets import task_settings
 
 from resel.errors import BadInputError, ConfigError, MissingDependencyError
-from resel.tasks import make_env, task_settings
+from resel.tasks import make_env
 from resel.tasks.simulators import bullet_env
 
 pytest.importorskip("pybullet_envs_gymnasium")

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.wrappers import TimeLimit
+from presets import task_settings
 
 from resel.errors import BadInputError, ConfigError, MissingDependencyError
-from resel.tasks import RandomizeField, make_env, task_settings
+from resel.tasks import RandomizeField, make_env
 from resel.tasks.simulators import mujoco_env
 
 pytest.importorskip("mujoco")

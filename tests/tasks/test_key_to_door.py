@@ -9,9 +9,10 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
+from presets import task_settings
 
 from resel.errors import BadInputError, ConfigError
-from resel.tasks import make_env, task_settings
+from resel.tasks import make_env
 from resel.tasks.key_to_door_env import EAST, NORTH, SOUTH, WEST, KeyToDoorEnv
 
 PLAYER, WALL, FLOOR = (228, 148, 109), (25, 25, 25), (204, 204, 204)
@@ -255,5 +256,5 @@ def test_settings() -> None:
         assert settings["steps"] == steps and settings["gamma"] == 0.9999
         assert settings["conv_kernel"] == 0 and not settings["feed_forward"]
         assert settings["input_layers"] == 3
-        assert settings["blocks"] == (4 if length == 500 else 1)
+        assert settings.get("n_layers", 1) == (4 if length == 500 else 1)
         assert settings["lr_context_encoder"] == 1e-5 and settings["batch_steps"] == 1000

@@ -8,8 +8,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from presets import task_settings
 
-from resel.tasks import make_env, task_settings
+from resel.tasks import make_env
 
 pytest.importorskip("mujoco")
 

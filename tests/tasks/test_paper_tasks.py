@@ -28,7 +28,7 @@ BY_FAMILY = {
 QUICK = {"HopperBLT-P-v0", "HalfCheetah-gravity-v0", "AntDir-v0", "Wind-v0", "KeyToDoor-60-v0"}
 QUICK |= {"Walker2d-v2"}
 TINY = (
-    "--width 8 --embedding 4 --head-width 8 --critics 2 --state-size 4 --batch-steps 50 "
+    "--width 8 --embedding 4 --head-width 8 --n-critics 2 --state-size 4 --batch-steps 50 "
     "--warmup-steps 40 --max-episode-steps 30 --steps 100 --eval-every 0 --eval-episodes 1"
 )
 DRAWN = ["AntBLT-V-v0", "KeyToDoor-120-v0", "Wind-v0"]

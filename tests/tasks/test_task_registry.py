@@ -17,7 +17,7 @@ from gymnasium.envs.classic_control import CartPoleEnv
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import TimeLimit
 
-from resel.config import SIZES, Config
+from resel.agent import configure
 from resel.envs import DEFAULT_EPISODE_CAP, ActionSpec, ObservationSpec
 from resel.errors import (
     ConfigError,
@@ -34,7 +34,6 @@ from resel.tasks import (
     get_task,
     make_env,
     registry,
-    task_settings,
 )
 
 every_task = pytest.mark.parametrize("task", all_tasks(), ids=lambda spec: spec.id)
@@ -107,12 +106,11 @@ def test_no_episode_outlasts_the_horizon(task: TaskSpec) -> None:
 
 @every_task
 def test_settings_build_a_config(task: TaskSpec) -> None:
-    for preset in ["paper"] if task.released is None else ["paper", "released"]:
-        config = Config.build(task.id, task_settings(task.id, preset))
+    for preset in ["paper"] if task.family == "small" else ["paper", "released"]:
+        config = configure(task.id, preset=preset)
         assert config.training.steps == task.steps
         assert config.training.warmup_steps < task.steps
-        size = "tiny" if task.family == "small" else "paper"
-        assert config.network.width == SIZES[size]["width"]
+        assert config.network.width == (64 if task.family == "small" else 256)
 
 
 @every_task
@@ -269,30 +267,7 @@ def test_our_own_errors_pass_unchanged(
         make_env("Made-Up-v0")
 
 
-# Presets and evaluation
-
-
-def test_settings_are_a_copy_and_empty_for_others() -> None:
-    task_settings("TMaze-v0")["steps"] = 1
-    maze = get_task("TMaze-v0")
-    assert maze is not None and task_settings("resel/TMaze-v0")["steps"] == maze.steps > 1
-    assert task_settings("Pendulum-v1") == {}
-
-
-@pytest.mark.parametrize("task", ["TMaze-v0", "Pendulum-v1"])
-def test_a_preset_that_does_not_exist(task: str) -> None:
-    with pytest.raises(ConfigError, match=f"'released' is not .* {task!r}: choose from paper"):
-        task_settings(task, "released")
-
-
-def test_the_released_preset_goes_on_top(
-    gym_ids: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spec = add_task(monkeypatch, released={"gamma": 0.5})
-    assert task_settings(spec.id, "released") == {**spec.settings, "gamma": 0.5}
-    assert task_settings(spec.id) == spec.settings
-    with pytest.raises(ConfigError, match="choose from paper, released"):
-        task_settings(spec.id, "other")
+# Evaluation
 
 
 def test_evaluation_has_its_own_arguments(

@@ -8,9 +8,10 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
+from presets import task_settings
 
 from resel.errors import BadInputError, ConfigError
-from resel.tasks import make_env, task_settings
+from resel.tasks import make_env
 from resel.training import evaluation_seeds
 
 

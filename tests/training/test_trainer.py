@@ -116,9 +116,9 @@ def test_evaluating_does_not_disturb_training(
     watched.train(70)
     alone.train(70)
     seen, unseen = everything(watched), everything(alone)
-    assert len(watched.evaluations) == 11 and not alone.evaluations
+    assert len(watched.evaluator.history) == 11 and not alone.evaluator.history
     for part in (seen, unseen):
-        del part["config"], part["loop/evaluations"], part["loop"]["success_rate"]
+        del part["config"], part["evaluator/evaluations"], part["evaluator"]["success_rate"]
     assert seen == unseen
 
 
@@ -136,7 +136,7 @@ def test_the_seed_decides_everything(
     assert first == same
     weights = [name for name in first if name.startswith("weights/policy.")]
     assert any(first[name] != other[name] for name in weights)
-    assert first["loop/evaluations"] != other["loop/evaluations"]
+    assert first["evaluator/evaluations"] != other["evaluator/evaluations"]
 
 
 def test_the_final_score_is_the_mean_of_the_last_five(make_trainer: Make) -> None:
@@ -251,7 +251,7 @@ _KINDS = {
             for group in ("context_encoder", "other")
         ),
         *("critic_loss", "policy_loss", "entropy", "alpha", "q_mean", "target_mean"),
-        *("context_norm", "context_deviation"),
+        *("context_norm", "context_std"),
         *("padding_share", "batch_steps", "buffer_steps", "episode_return", "episodes"),
     },
     "eval": {"return_mean", "return_std", "length_mean", "success_rate"},

@@ -1,4 +1,5 @@
-"""Measuring a policy: what an update does to its outputs, and what its context knows."""
+"""Looking at runs and policies: reading them back, statistics, pictures, the paper's numbers,
+what an update does to a policy's outputs, and what its context knows."""
 
 from resel.analysis._picture import draw
 from resel.analysis.amplification import (
@@ -8,7 +9,7 @@ from resel.analysis.amplification import (
     Variation,
     measure_amplification,
 )
-from resel.analysis.contexts import Contexts, context_embeddings, read_out_score
+from resel.analysis.contexts import Contexts, context_embeddings, context_map, read_out_score
 from resel.analysis.diagnosis import Diagnosis, diagnose
 from resel.analysis.geometric import Effective
 
@@ -21,6 +22,7 @@ __all__ = [
     "Rates",
     "Variation",
     "context_embeddings",
+    "context_map",
     "diagnose",
     "draw",
     "measure_amplification",

@@ -6,6 +6,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from resel.analysis import plots
 from resel.analysis.amplification import Amplification, Variation
 
 _ZOOM = 75
@@ -18,16 +19,13 @@ def draw(amplification: Amplification, path: Path, doubt: str | None = None) -> 
 
     A doubt about the numbers, theirs or the given one, is written above them.
     """
-    from matplotlib.figure import Figure  # slow to import, and only pictures need it
-
     steps = len(amplification.variations[0].mean)
     widths = _line_widths(len(amplification.variations))
     spans = [_ZOOM, steps] if steps > _ZOOM else [steps]
-    figure = Figure(figsize=(4.4 * (len(spans) + 1), 4.0), layout="constrained")
-    panels = figure.subplots(1, len(spans) + 1)
+    figure, panels = plots.panels(len(spans) + 1, width=4.4, height=4.0)
     for axes, span in zip(panels, spans, strict=False):
         for index, variation in enumerate(amplification.variations):
-            _curve(axes, variation, span, f"C{index}", widths[index])
+            _curve(axes, variation, span, color=f"C{index}", linewidth=widths[index])
         axes.set_title(f"first {span} steps" if span < steps else "all steps", fontsize=10)
         axes.set_ylabel(f"variation: L2 distance of {amplification.distance}")
     for index, variation in enumerate(amplification.variations):
@@ -36,18 +34,11 @@ def draw(amplification: Amplification, path: Path, doubt: str | None = None) -> 
     panels[-1].set_title("mean so far; dashed: Proposition 2, effective", fontsize=10)
     for axes in panels:
         axes.set_xlabel("rollout step")
-        axes.grid(alpha=0.3)
         if any(v.converged > 0 for v in amplification.variations):
             _log_scale(axes)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
-    handles, labels = panels[0].get_legend_handles_labels()
-    columns = 5 if len(panels) == 3 else 3
-    figure.legend(
-        handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9
-    )
+    plots.legend(figure, panels, columns=5 if len(panels) == 3 else 3, least=1, fontsize=9)
     figure.suptitle(_caption(amplification, doubt, width=58 * len(panels)), fontsize=11)
-    figure.savefig(path, dpi=130)
+    plots.save(figure, path)
 
 
 def _caption(amplification: Amplification, doubt: str | None, width: int) -> str:
@@ -58,13 +49,11 @@ def _caption(amplification: Amplification, doubt: str | None, width: int) -> str
     return "\n".join([caption, *textwrap.wrap(doubt or amplification.doubt or "", width)])
 
 
-def _curve(axes: Any, variation: Variation, span: int, colour: str, width: float) -> None:
+def _curve(axes: Any, variation: Variation, span: int, **style: Any) -> None:
     mean, error = variation.mean[:span], variation.standard_error[:span]
     label = f"LR_CE {variation.rates.context_encoder:.2g}, LR_other {variation.rates.other:.2g}"
-    axes.plot(mean, color=colour, linewidth=width, label=label)
-    low = [m - e for m, e in zip(mean, error, strict=True)]
-    high = [m + e for m, e in zip(mean, error, strict=True)]
-    axes.fill_between(range(len(mean)), low, high, color=colour, alpha=0.2, linewidth=0)
+    edges = plots.around(mean, error)
+    plots.curve(axes, range(len(mean)), mean, edges, label=label, **style)
 
 
 def _line_widths(count: int) -> list[float]:

@@ -1,9 +1,10 @@
 """How much one update of the policy changes its actions along an episode.
 
-A run's policy, as its checkpoint holds it, takes one step with its saved optimiser moments. The
-policies before and after it read the same recorded episodes, and the distance of what they would
-do is measured at every rollout step. Where the context encoder has moved, its hidden state
-carries the change on and the distance grows; this is the paper's amplification.
+A run's policy, as its checkpoint holds it, takes one step with its saved optimiser moments, at
+whatever rates are asked for. The policies before and after it read the same recorded episodes, and
+the distance of what they would do is measured at every rollout step. Where the context encoder has
+moved, its hidden state carries the change on and the distance grows; this is the paper's
+amplification.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from resel.analysis._episodes import lay_out, record_episodes
 from resel.analysis.geometric import Effective, fit
 from resel.analysis.saturation import NOISE, Saturation, saturation_of
+from resel.analysis.statistics import mean_and_error
 from resel.config import Config
 from resel.errors import BadInputError, ConfigError, RunDirectoryError
-from resel.networks import Categorical, encoder_spec
+from resel.networks import encoder_spec
+from resel.optim import PackedInputs, moved, policy_outputs
 from resel.randomness import numpy_stream
 from resel.runs import open_trainer
 from resel.training import Trainer, evaluation_seeds
@@ -156,19 +159,17 @@ class Probe:
             _check(self._trainer, run_dir)
             self.config: Config = self._trainer.config
             self._seed, learner = seed, self._trainer.learner
-            self._batch = learner.sampler.draw(
-                self._trainer.buffer,
-                numpy_stream(seed, "diagnostics-batch"),
-                learner.policy.suitable_rows,
-            )
-            self._weights = {name: tensor.clone() for name, tensor in learner.weights().items()}
-            self._state = learner.state()
+            self._steps = _policy_steps(self._trainer, seed)
             stage = self._trainer.evaluator.env
             assert stage is not None, "open_trainer always makes one"
             self._trajectories = record_episodes(
                 self._trainer.actor, stage, evaluation_seeds(seed, episodes)
             )
-            self._tapes = [packed.to(learner.device) for packed in lay_out(self._trajectories)]
+            batches = [packed.to(learner.device) for packed in lay_out(self._trajectories)]
+            self._sequences = [
+                PackedInputs(learner.inputs(packed)[0], packed.is_first, packed.mask)
+                for packed in batches
+            ]
             _check_lengths([len(t) for t in self._trajectories], self.config.task)
             self._before = self._actions()
             steps = _common_length([len(t) for t in self._trajectories])
@@ -215,23 +216,12 @@ class Probe:
         """What the policy would do in the recorded episodes after one update at these rates."""
         if not all(np.isfinite(rate) and rate >= 0 for rate in rates):
             raise ConfigError(f"Learning rates {tuple(rates)} cannot work: none may be below 0.")
-        learner = self._trainer.learner
-        try:
-            learner.update_policy(self._batch, rates.context_encoder, rates.other)
+        with moved(self._trainer.learner.groups["policy"], self._steps, rates._asdict()):
             return self._actions()
-        finally:
-            learner.load_weights(self._weights)
-            learner.restore(*self._state)
 
-    @torch.no_grad()
     def _actions(self) -> Actions:
-        found: Actions = []
-        for packed in self._tapes:
-            inputs, _ = self._trainer.learner.inputs(packed)
-            policy = self._trainer.learner.policy(inputs, packed.is_first)
-            output = policy.log_probs.exp() if isinstance(policy, Categorical) else policy.mode()
-            found.append(output[packed.mask].cpu().double().numpy())  # (L, A)
-        return found
+        outputs = policy_outputs(self._trainer.learner.policy, self._sequences)
+        return [output.cpu().numpy() for output in outputs]
 
 
 def compare(before: Actions, after: Actions, rates: Rates) -> Variation:
@@ -243,12 +233,12 @@ def compare(before: Actions, after: Actions, rates: Rates) -> Variation:
         )
     steps = _common_length([len(distance) for distance in distances])
     at_step = [np.array([d[t] for d in distances if len(d) > t]) for t in range(steps)]
-    mean = np.array([d.mean() for d in at_step])
+    mean, error = np.array([mean_and_error(d) for d in at_step]).T
     effective = fit(mean)
     return Variation(
         rates=rates,
         mean=_floats(mean),
-        standard_error=_floats([d.std(ddof=1) / np.sqrt(len(d)) for d in at_step]),
+        standard_error=_floats(error),
         episodes=tuple(len(d) for d in at_step),
         running_mean=_floats(np.cumsum(mean) / np.arange(1, steps + 1)),
         bound=_floats(effective.mean_variation(steps)),
@@ -267,6 +257,28 @@ def noise_in_words(variations: Sequence[Variation]) -> str:
         f"which is no more than rounding (up to {NOISE:g}): the rate is too small, or the policy "
         "is stuck at its bounds. No factor and no LR_CE follow from this measurement."
     )
+
+
+def _policy_steps(trainer: Trainer, seed: int) -> dict[str, Tensor]:
+    """By parameter group, what the next update of the policy subtracts at a rate of 1.
+
+    AdamW's step is its rate times this, whatever the rate: one update serves them all. The learner
+    is left as it was.
+    """
+    learner = trainer.learner
+    batch = learner.sampler.draw(
+        trainer.buffer, numpy_stream(seed, "diagnostics-batch"), learner.policy.suitable_rows
+    )
+    weights = {name: tensor.clone() for name, tensor in learner.weights().items()}
+    state = learner.state()
+    groups = learner.groups["policy"]
+    before = {group.name: group.block.detach().clone() for group in groups}
+    try:
+        learner.update_policy(batch, 1.0, 1.0)
+        return {group.name: before[group.name] - group.block.detach() for group in groups}
+    finally:
+        learner.load_weights(weights)
+        learner.restore(*state)
 
 
 def _floats(values: Any) -> tuple[float, ...]:

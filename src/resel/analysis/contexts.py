@@ -14,7 +14,7 @@ from resel.agent import RESeL
 from resel.analysis._episodes import lay_out, record_episodes
 from resel.data import Batch
 from resel.envs import CheckedEnv, Env
-from resel.errors import BadInputError
+from resel.errors import BadInputError, MissingDependencyError
 from resel.networks import Dimensions
 from resel.tasks import make_env
 from resel.training import evaluation_seeds
@@ -110,6 +110,25 @@ def read_out_score(
         predicted = _ridge(x[~tested], y[~tested], x[tested], ridge)
         missed += float(((y[tested] - predicted) ** 2).sum())
     return 1 - missed / spread
+
+
+def context_map(context: NDArray[Any], perplexity: float = 30.0, seed: int = 1) -> Floats:
+    """Places in the plane (N, 2) that keep neighbours among contexts (N, E) together: t-SNE."""
+    try:
+        from sklearn.manifold import TSNE
+        from threadpoolctl import threadpool_limits
+    except ImportError as error:
+        raise MissingDependencyError(
+            "A map of contexts needs the package scikit-learn: pip install 'resel[report]'."
+        ) from error
+    x = np.asarray(context, np.float64)
+    if len(x) < 4 or not np.ptp(x, axis=0).any():  # nothing to tell apart
+        return np.zeros((len(x), 2))
+    reach = min(perplexity, (len(x) - 1) / 3)
+    start = "pca" if x.shape[1] > 1 else "random"
+    with threadpool_limits(1):  # several threads add up in any order, and the map would differ
+        places = TSNE(perplexity=reach, init=start, random_state=seed).fit_transform(x)
+    return np.asarray(places, np.float64)
 
 
 def _ridge(x: Floats, y: Floats, new: Floats, penalty: float) -> Floats:

@@ -47,7 +47,7 @@ class Bench(ABC):
 
     @abstractmethod
     def measure(self) -> Result:
-        """The figures by name; a name says its unit."""
+        """The numbers by name; a name says its unit."""
 
     @abstractmethod
     def tables(self, result: Result) -> list[Table]:
@@ -61,7 +61,7 @@ class Bench(ABC):
 
 
 def run(bench: Bench) -> Result:
-    """Measure, and add what the figures depend on."""
+    """Measure, and add what the numbers depend on."""
     if bench.out is not None:
         _make_folder(bench.out)
     with watch_machine() as doubts:
@@ -83,15 +83,15 @@ def run(bench: Bench) -> Result:
 
 
 def timing_table(title: str, result: Result, rows: dict[str, str]) -> Table:
-    """Medians with their spread; `rows` maps what it says to the name of the figure."""
-    table = figure_table(title, "ms", "10 %", "90 %")
+    """Medians with their spread; `rows` maps what it says to the name of the number."""
+    table = number_table(title, "ms", "10 %", "90 %")
     for text, name in rows.items():
-        figures = (result[name], result[f"{name}_p10"], result[f"{name}_p90"])
-        table.add_row(text, *map(short, figures))
+        numbers = (result[name], result[f"{name}_p10"], result[f"{name}_p90"])
+        table.add_row(text, *map(short, numbers))
     return table
 
 
-def figure_table(title: str, *columns: str) -> Table:
+def number_table(title: str, *columns: str) -> Table:
     """A table whose first column is text and whose others are numbers."""
     table = Table("", title=title, box=None, title_justify="left", title_style="bold")
     for column in columns:
@@ -99,9 +99,9 @@ def figure_table(title: str, *columns: str) -> Table:
     return table
 
 
-def short(figure: float) -> str:
+def short(number: float) -> str:
     """Three digits, or all those before the point."""
-    return f"{figure:.0f}" if figure >= 100 else f"{figure:.3g}"
+    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def _make_folder(path: Path) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from resel.analysis import plots
+
 _PANELS = (
     ("length", "length", "trajectory length", "update_ms", "ms per update"),
     ("length", "length", "trajectory length", "memory_mb", "MB per update"),
@@ -17,13 +19,10 @@ _PANELS = (
 
 def draw_scaling(points: Sequence[dict[str, Any]], size: str, path: Path) -> None:
     """One panel for each thing that is varied, one line for each encoder."""
-    from matplotlib.figure import Figure  # slow to import, and only pictures need it
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-    figure = Figure(figsize=(9, 6.4), layout="constrained")
-    for axes, (sweep, x, x_label, y, y_label) in zip(
-        figure.subplots(2, 2).flat, _PANELS, strict=True
-    ):
+    figure, panels = plots.panels(len(_PANELS), width=4.5, height=3.2, columns=2)
+    for axes, (sweep, x, x_label, y, y_label) in zip(panels, _PANELS, strict=True):
         chosen = [point for point in points if sweep in point["sweeps"]]
         for encoder in dict.fromkeys(point["encoder"] for point in chosen):
             line = sorted((p[x], p[y]) for p in chosen if p["encoder"] == encoder)
@@ -43,9 +42,6 @@ def draw_scaling(points: Sequence[dict[str, Any]], size: str, path: Path) -> Non
         axes.tick_params(axis="x", labelsize=8)
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
-        axes.grid(alpha=0.3)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
-    figure.axes[0].legend(frameon=False)
+    panels[0].legend(frameon=False)
     figure.suptitle(f"One update, {size} network (left of the dotted line a batch has 1000 steps)")
-    figure.savefig(path, dpi=130)
+    plots.save(figure, path)

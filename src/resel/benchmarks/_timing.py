@@ -106,7 +106,7 @@ def _without_collection() -> Iterator[None]:
 
 @contextmanager
 def watch_machine() -> Iterator[list[str]]:
-    """Collects, in the list it gives, what speaks against the figures taken meanwhile."""
+    """Collects, in the list it gives, what speaks against the numbers taken meanwhile."""
     doubts: list[str] = []
     load = os.getloadavg()[0]
     machine, own, wall = _busy_seconds(), time.process_time(), time.perf_counter()

@@ -15,7 +15,7 @@ import numpy as np
 from rich.table import Table
 
 from resel._process import prepare_process
-from resel.benchmarks._base import Bench, Result, figure_table
+from resel.benchmarks._base import Bench, Result, number_table
 from resel.benchmarks._memory import release_freed_memory, resident_bytes
 from resel.benchmarks._timing import Laps, interleave, seconds_of
 from resel.benchmarks._workload import HUMANOID, made_up_trajectory
@@ -61,14 +61,14 @@ class BufferBench(Bench):
             "plain_bytes_per_step": plain,
         }
         for length in _EPISODE_LENGTHS:
-            figures = _measure_one(self.steps, length, self.repetitions)
-            figures["overhead"] = figures["bytes_per_step"] / plain
-            result |= {f"{name}_{length}": value for name, value in figures.items()}
+            numbers = _measure_one(self.steps, length, self.repetitions)
+            numbers["overhead"] = numbers["bytes_per_step"] / plain
+            result |= {f"{name}_{length}": value for name, value in numbers.items()}
         result["overhead"] = max(result[f"overhead_{length}"] for length in _EPISODE_LENGTHS)
         return result
 
     def tables(self, result: Result) -> list[Table]:
-        table = figure_table(
+        table = number_table(
             f"Replay buffer of {self.steps:,} Humanoid steps",
             *(f"episodes of {length}" for length in _EPISODE_LENGTHS),
         )
@@ -81,8 +81,8 @@ class BufferBench(Bench):
             ("90 %", "sample_ms_p90", ".3g"),
             ("adding a step, us", "add_us", ".3g"),
         ):
-            figures = (format(result[f"{name}_{length}"], form) for length in _EPISODE_LENGTHS)
-            table.add_row(text, *figures)
+            numbers = (format(result[f"{name}_{length}"], form) for length in _EPISODE_LENGTHS)
+            table.add_row(text, *numbers)
         return [table]
 
 

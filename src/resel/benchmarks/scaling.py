@@ -20,7 +20,7 @@ from rich.table import Table
 
 from resel._process import prepare_process
 from resel.agent import configure
-from resel.benchmarks._base import Bench, Result, figure_table, short
+from resel.benchmarks._base import Bench, Result, number_table, short
 from resel.benchmarks._memory import MB, peak_memory
 from resel.benchmarks._scaling_picture import draw_scaling
 from resel.benchmarks._timing import Laps, forward_backward, interleave, seconds_of
@@ -110,22 +110,22 @@ class ScalingBench(Bench):
 
     def tables(self, result: Result) -> list[Table]:
         columns = ("blocks", "trajectories", "length", "steps", "ms", "10 %", "90 %", "MB")
-        table = figure_table(f"One update, {self.size} network", *columns)
+        table = number_table(f"One update, {self.size} network", *columns)
         for point in result["points"]:
             counts = (point[name] for name in ("blocks", "trajectories", "length", "steps"))
             names = ("update_ms", "update_ms_p10", "update_ms_p90", "memory_mb")
-            figures = (short(point[name]) for name in names)
-            table.add_row(point["encoder"], *(f"{count:,}" for count in counts), *figures)
-        ratios = figure_table("", *result["cut_ratio"])
+            numbers = (short(point[name]) for name in names)
+            table.add_row(point["encoder"], *(f"{count:,}" for count in counts), *numbers)
+        ratios = number_table("", *result["cut_ratio"])
         for text, name in (
             ("1 x 1000 steps / 20 x 50", "cut_ratio"),
             ("1 x 2000 steps / 1 x 1000", "doubling_ratio"),
         ):
             ratios.add_row(text, *(f"{ratio:.2f}" for ratio in result[name].values()))
-        alone = figure_table("Recurrent block alone", "length", "forward ms", "backward ms")
+        alone = number_table("Recurrent block alone", "length", "forward ms", "backward ms")
         for layer in result["layers"]:
-            figures = (short(layer[name]) for name in ("forward_ms", "backward_ms"))
-            alone.add_row(layer["encoder"], f"{layer['length']:,}", *figures)
+            numbers = (short(layer[name]) for name in ("forward_ms", "backward_ms"))
+            alone.add_row(layer["encoder"], f"{layer['length']:,}", *numbers)
         return [table, ratios, alone]
 
     def write(self, result: Result, folder: Path) -> list[Path]:
@@ -142,11 +142,11 @@ class ScalingBench(Bench):
 def _measure_encoder(
     config: Config, plan: dict[str, list[Point]], repetitions: int
 ) -> dict[Point, dict[str, Any]]:
-    """The figures of every point, all of them timed in turn."""
+    """The numbers of every point, all of them timed in turn."""
     compile_kernels(config, HALF_CHEETAH)
     points = sorted({point for sweep in plan.values() for point in sweep})
     networks = {
-        blocks: _warm_network(config.replace(blocks=blocks))
+        blocks: _warm_network(config.replace(n_layers=blocks))
         for blocks in {point.blocks for point in points}
     }
     calls: dict[Point, Callable[[], Laps]] = {}

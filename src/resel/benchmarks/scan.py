@@ -20,7 +20,7 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from resel._process import prepare_process
-from resel.benchmarks._base import Bench, Result, figure_table, timing_table
+from resel.benchmarks._base import Bench, Result, number_table, timing_table
 from resel.benchmarks._memory import MB, peak_memory
 from resel.benchmarks._timing import Laps, forward_backward, interleave, laps
 from resel.config import Count
@@ -88,7 +88,7 @@ class ScanBench(Bench):
             "our GRU(64), 5 x 200 steps": "fused_gru_ms",
             "nn.GRU(64), 5 x 200 steps": "small_gru_ms",
         }
-        ratios = figure_table("", "")
+        ratios = number_table("", "")
         ratios.add_row("scan / nn.GRU", f"{result['gru_ratio']:.2f}")
         ratios.add_row("nn.GRU(64) / our GRU(64)", f"{result['fused_gru_speedup']:.1f}")
         ratios.add_row("extra memory of the scan, MB", f"{result['extra_memory_mb']:.1f}")

@@ -22,7 +22,7 @@ from rich.table import Table
 
 from resel._process import prepare_process
 from resel.agent import RESeL, configure
-from resel.benchmarks._base import Bench, Result, figure_table, timing_table
+from resel.benchmarks._base import Bench, Result, number_table, timing_table
 from resel.benchmarks._timing import Laps, interleave
 from resel.benchmarks._workload import HALF_CHEETAH
 from resel.config import Count, SizeName
@@ -86,7 +86,7 @@ class StepBench(Bench):
             for text, count in (("1 environment", 1), (f"{_MANY} environments", _MANY))
             for when in ("", "early", "late")
         }
-        ratios = figure_table("", "")
+        ratios = number_table("", "")
         ratios.add_row("late / early", f"{result['late_over_early']:.2f}")
         ratios.add_row(f"late / early, {_MANY}", f"{result[f'late_over_early_{_MANY}']:.2f}")
         title = f"One action: {self.encoder}, {self.size}, {result['episode_steps']} steps"

@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from resel._process import prepare_process
 from resel.agent import configure
-from resel.benchmarks._base import Bench, Result, figure_table, short, timing_table
+from resel.benchmarks._base import Bench, Result, number_table, short, timing_table
 from resel.benchmarks._memory import MB, Peak, peak_memory
 from resel.benchmarks._products import ProductClock, Recording, record_products
 from resel.benchmarks._timing import Laps, Timing, interleave
@@ -79,7 +79,7 @@ class UpdateBench(Bench):
             "trajectory_length": length,
             "valid_steps": batch.steps,
             "places": batch.is_first.numel(),
-            **_figures(timings, recording, clock, memory, workload.learner.updates_to_log),
+            **_numbers(timings, recording, clock, memory, workload.learner.updates_to_log),
             **({"profile": _profile(workload)} if self.profile else {}),
         }
 
@@ -93,7 +93,7 @@ class UpdateBench(Bench):
             "its matrix products alone": "limit_ms",
             "drawing and packing the batch": "sampling_ms",
         }
-        facts = figure_table("", "")
+        facts = number_table("", "")
         facts.add_row("update / products alone", f"{result['ratio']:.2f}")
         facts.add_row("GFLOP per update", f"{result['flops_per_update'] / 1e9:.2f}")
         facts.add_row("share of drawing and packing", f"{result['sampling_share']:.1%}")
@@ -146,7 +146,7 @@ def _record(workload: Workload) -> Recording:
     return recording
 
 
-def _figures(
+def _numbers(
     timings: dict[str, Timing], recording: Recording, clock: ProductClock, memory: Peak, delay: int
 ) -> Result:
     update, sampling = timings["update"], timings["sampling"]
@@ -204,11 +204,11 @@ def _profile(workload: Workload) -> list[dict[str, Any]]:
 
 
 def _product_table(products: list[dict[str, Any]]) -> Table:
-    table = figure_table("Matrix products that take longest", "per update", "ms", "GFLOPS")
+    table = number_table("Matrix products that take longest", "per update", "ms", "GFLOPS")
     for product in sorted(products, key=lambda p: -p["ms"] * p["per_update"])[:_PROFILED]:
         left, right = (_layout(product, side) for side in ("left", "right"))
-        figures = (product["per_update"], product["ms"], product["gflops"])
-        table.add_row(f"{left} {right}", *map(short, figures))
+        numbers = (product["per_update"], product["ms"], product["gflops"])
+        table.add_row(f"{left} {right}", *map(short, numbers))
     return table
 
 
@@ -219,7 +219,7 @@ def _layout(product: dict[str, Any], side: str) -> str:
 
 
 def _profile_table(profile: list[dict[str, Any]]) -> Table:
-    table = figure_table("Where the time of an update goes", "self ms", "calls")
+    table = number_table("Where the time of an update goes", "self ms", "calls")
     for entry in profile:
         table.add_row(entry["operation"], short(entry["self_ms"]), f"{entry['calls']:g}")
     return table

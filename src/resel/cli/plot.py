@@ -12,7 +12,7 @@ import tyro
 from resel.cli._arguments import PLAIN, writing
 from resel.cli.console import OUT
 from resel.errors import ConfigError
-from resel.reports.curves import draw, read_curve, write_csv
+from resel.reports.curves import draw, read_evaluated, write_csv
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ def run(argv: Sequence[str]) -> int:
         raise ConfigError("resel plot needs at least one run directory.")
     if arguments.out.suffix not in (".png", ".svg", ".pdf"):
         raise ConfigError(f"--out {arguments.out}: use a file name with .png, .svg or .pdf.")
-    curves = [read_curve(path) for path in arguments.runs]
+    runs = [read_evaluated(path) for path in arguments.runs]
     with writing("--out", arguments.out):
-        draw(curves, arguments.out)
+        draw(runs, arguments.out)
     if arguments.csv is not None:
         with writing("--csv", arguments.csv):
-            write_csv(curves, arguments.csv)
+            write_csv(runs, arguments.csv)
     OUT.print(f"Picture: {arguments.out}", soft_wrap=True)
     return 0

@@ -44,7 +44,8 @@ class TrainArguments(Generic[_Algorithm, _Network, _Encoder]):
     encoder: str | None
     """The context encoder: see `resel methods`; None for a method without one."""
     preset: str = "paper"
-    """Settings to start from: paper, or released where the released code differs."""
+    """Settings to start from: paper, released where the released code differs, or small, with which
+    a method trains in minutes."""
     size: Annotated[
         str | None,  # not a Literal: refusing another word, the parser would also offer `None`
         tyro.conf.arg(

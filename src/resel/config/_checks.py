@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from typing import Any, get_args, get_origin, get_type_hints
@@ -9,9 +10,14 @@ from typing import Any, get_args, get_origin, get_type_hints
 from resel.errors import ConfigError
 
 
-def check_type(kind: type[Any], name: str, value: Any) -> None:
+@functools.cache  # resolving them takes longer than all else
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=False)
+
+
+def check_type(kind: Any, name: str, value: Any) -> None:
     """Refuse a value that a field of the dataclass cannot hold."""
-    hint = get_type_hints(kind, include_extras=False)[name]
+    hint = _hints(kind)[name]
     allowed = get_args(hint) or (hint,)
     if value is None and type(None) in allowed:
         return

@@ -33,8 +33,12 @@ class PerStep:
     """So many updates for each environment step, whole ones as soon as they are complete."""
 
     updates: float
+    after: int = 0
+    """None before this many environment steps; they are not made up for."""
 
     def due(self, moment: Moment) -> int:
+        if moment.step < self.after:
+            return 0
         return math.floor(moment.step * self.updates) - math.floor(moment.before * self.updates)
 
 

@@ -85,4 +85,4 @@ class Experiment:
     studies: Mapping[Scale, Study]
     measures: tuple[Measure, ...] = ("return",)
     table: str | None = None
-    """Where the paper's numbers stand in `paper/tables.csv`."""
+    """Where the paper's numbers stand in `analysis/paper_tables/tables.csv`."""

@@ -6,8 +6,9 @@ import difflib
 from collections.abc import Sequence
 
 from resel.errors import ConfigError
+from resel.experiments._methods_study import methods_study
 from resel.experiments._paper_scale import STUDIES
-from resel.experiments._settings import Experiment, Kind, Measure, Scale, Study
+from resel.experiments._settings import SCALES, Experiment, Kind, Measure, Scale, Study
 from resel.experiments._small_scale import CPU, SMOKE
 
 
@@ -113,13 +114,20 @@ _ALL = (
         "timing",
     ),
 )
-CATALOGUE: dict[str, Experiment] = {experiment.name: experiment for experiment in _ALL}
-"""By name, in the order of the paper."""
+_METHODS = Experiment(
+    "methods",
+    "Every method on the pendulum, seen and hidden",
+    "no figure of the paper",
+    "curves",
+    {scale: methods_study(scale) for scale in SCALES},
+)
+CATALOGUE: dict[str, Experiment] = {found.name: found for found in (*_ALL, _METHODS)}
+"""By name, in the order of the paper; last what is not in it."""
 
 
 def choose(names: Sequence[str]) -> list[Experiment]:
-    """The experiments of these names, each once; `all` stands for every one."""
-    wanted = list(CATALOGUE) if "all" in names else list(dict.fromkeys(names))
+    """The experiments of these names, each once; `all` stands for every one of the paper."""
+    wanted = [found.name for found in _ALL] if "all" in names else list(dict.fromkeys(names))
     for name in wanted:
         if name not in CATALOGUE:
             near = difflib.get_close_matches(name, CATALOGUE, n=3)

@@ -16,13 +16,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from resel.analysis.runs import environment_so_far
 from resel.benchmarks import UpdateCost, measure_cost
 from resel.config import Config
 from resel.data import ReplayBuffer
-from resel.errors import ConfigError, DamagedFileError, RunDirectoryError
+from resel.errors import ConfigError
 from resel.experiments._settings import Experiment, Scale, Setting
 from resel.methods import run_label
-from resel.runs import RunDirectory, available_memory
+from resel.runs import available_memory
 from resel.tasks import get_task
 from resel.training.threads import suitable_threads, width_of
 
@@ -110,11 +111,7 @@ def make_plan(
 
 def _threads_so_far(run: Path) -> int | None:
     """Those of a run that has begun: with others it would not go on exactly."""
-    try:
-        environment = RunDirectory.open(run, read_only=True).read_environment() or {}
-    except (RunDirectoryError, DamagedFileError):
-        return None
-    threads = environment.get("threads")
+    threads = environment_so_far(run).get("threads")
     return threads if isinstance(threads, int) and threads > 0 else None
 
 

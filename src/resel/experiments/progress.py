@@ -95,9 +95,9 @@ class SweepTable:
         shown = [entry for entry in entries if entry.status in ("running", "failed")]
         for entry in shown[:_SHOWN]:
             state = read_state(entry.job)
-            figure = "-" if state.evaluation is None else f"{state.evaluation:.4g}"
+            score = "-" if state.evaluation is None else f"{state.evaluation:.4g}"
             step = f"{state.step:,}/{entry.job.steps:,}"
-            table.add_row(entry.job.run.name, entry.status, step, figure)
+            table.add_row(entry.job.run.name, entry.status, step, score)
         if len(shown) > _SHOWN:
             table.add_row(f"and {len(shown) - _SHOWN} more")
         return Group(title, table)

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import resel
+from resel.analysis.runs import environment_so_far
 from resel.errors import DamagedFileError, RunDirectoryError
 from resel.experiments._settings import Experiment, Scale
 from resel.experiments.engines import Entry
 from resel.experiments.plan import Member
-from resel.runs import RunDirectory, describe_machine
+from resel.runs import describe_machine
 
 FORMAT, VERSION = "resel-experiment", 1
 FILE = "experiment.json"
@@ -103,11 +104,7 @@ def _other_versions(members: Sequence[Member]) -> list[str]:
     """Finished runs are taken as they are, but which resel made them is told."""
     counts: dict[str, int] = {}
     for run in dict.fromkeys(member.run for member in members):
-        try:
-            environment = RunDirectory.open(run, read_only=True).read_environment() or {}
-        except (RunDirectoryError, DamagedFileError):
-            continue
-        version = str((environment.get("versions") or {}).get("resel"))
+        version = str((environment_so_far(run).get("versions") or {}).get("resel"))
         counts[version] = counts.get(version, 0) + 1
     return [
         f"{count} of the runs were made with resel {version}, this is {resel.__version__}"

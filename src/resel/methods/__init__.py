@@ -4,7 +4,7 @@ A method of one's own is registered with `resel.register_method`, or named as an
 group `resel.methods` by the package that has it.
 """
 
-from resel.methods import resel
+from resel.methods import mf_rnn, resel, sac, sac_gru, sac_mlp, td3, td3_mlp, tqc
 from resel.methods.base import Learner, Metrics
 from resel.methods.registry import (
     Method,
@@ -12,14 +12,15 @@ from resel.methods.registry import (
     default_method,
     get_method,
     methods,
+    own_methods,
     preset_settings,
     register_method,
     run_label,
     smallest_size,
 )
 
-for _method in (resel.METHOD,):
-    register_method(_method)
+for _module in (resel, sac, sac_mlp, td3, td3_mlp, tqc, sac_gru, mf_rnn):
+    register_method(_module.METHOD)
 
 __all__ = [
     "Learner",
@@ -29,6 +30,7 @@ __all__ = [
     "default_method",
     "get_method",
     "methods",
+    "own_methods",
     "preset_settings",
     "register_method",
     "run_label",

@@ -1,6 +1,7 @@
 """RESeL's settings task by task: the paper's table, the released code's, and those of small tasks.
 
 `paper` is the default. `released` is what the scripts of the released code run, where they differ.
+`small` is for a training of minutes on any task.
 """
 
 from __future__ import annotations
@@ -99,7 +100,9 @@ _SMALL_TASKS: dict[str, Settings] = {
 def preset(task: TaskSpec | None, name: str) -> Mapping[str, Any] | None:
     """The settings of a task that the preset `name` brings; None if there is no such preset."""
     if task is None:
-        return {} if name == "paper" else None
+        return {"paper": {}, "small": _SMALL}.get(name)
+    if name == "small":
+        return {**_SMALL, **task.hints, **_SMALL_TASKS.get(task.id, {})}
     own = _PAPER_TASKS.get(task.id) or _SMALL_TASKS.get(task.id, {})
     paper = {**_PAPER.get(task.family, _SMALL), **task.hints, **own}
     if name == "paper":

@@ -74,6 +74,11 @@ def _no_method(item: Named) -> str:
     )
 
 
+def own_methods() -> list[Method]:
+    """The methods registered so far, without those that installed packages offer."""
+    return [method for method in METHODS.registered() if isinstance(method, Method)]
+
+
 def build_learner(
     config: Config,
     dims: Dimensions,
@@ -105,7 +110,7 @@ def preset_settings(method: Method, task: str, preset: str) -> dict[str, Any]:
     spec = get_task(task)
     found = method.preset(spec, preset)
     if found is None:
-        known = [n for n in ("paper", "released") if method.preset(spec, n) is not None]
+        known = [n for n in ("paper", "released", "small") if method.preset(spec, n) is not None]
         raise ConfigError(
             f"preset={preset!r} is not defined for {task!r} with {method.name}: choose from "
             f"{', '.join(known)}."

@@ -32,9 +32,9 @@ from resel.networks import (
     Dimensions,
     LrScope,
     Network,
-    PolicyDistribution,
+    StochasticPolicy,
 )
-from resel.optim import TargetClamp, Temperature
+from resel.optim import TargetClamp, Temperature, target_entropy
 from resel.randomness import torch_stream
 
 
@@ -97,13 +97,6 @@ class ReselSettings:
                 f"subset_size={self.subset_size} heads cannot be drawn from "
                 f"n_critics={self.n_critics}: lower subset_size or raise n_critics."
             )
-
-
-def target_entropy(scale: float | None, action: int, discrete: bool) -> float:
-    """The entropy that the temperature steers to."""
-    if discrete:
-        return (0.2 if scale is None else scale) * math.log(action)
-    return -(1.0 if scale is None else scale) * action
 
 
 class ReselLearner(Learner):
@@ -187,7 +180,7 @@ class ReselLearner(Learner):
         return list(self._policy_values(batch, inputs, policy, self.temperature.value))
 
     def _target(
-        self, batch: Batch, inputs: ContextInputs, policy: PolicyDistribution, alpha: Tensor
+        self, batch: Batch, inputs: ContextInputs, policy: StochasticPolicy, alpha: Tensor
     ) -> Tensor:
         """y at every step that counts, from the target critic one step further."""
         settings = self.settings
@@ -207,7 +200,7 @@ class ReselLearner(Learner):
         return y
 
     def _policy_values(
-        self, batch: Batch, inputs: ContextInputs, policy: PolicyDistribution, alpha: Tensor
+        self, batch: Batch, inputs: ContextInputs, policy: StochasticPolicy, alpha: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The loss and the policy's entropy (for Box actions, estimated from the sample)."""
         with torch.no_grad():

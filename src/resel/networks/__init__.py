@@ -4,9 +4,11 @@ from resel.networks.base import CriticNetwork, LrScope, Network, PolicyNetwork
 from resel.networks.context import ContextCritic, ContextNetwork, ContextPolicy
 from resel.networks.distributions import (
     Categorical,
+    Deterministic,
     Draw,
     PolicyDistribution,
     SquashedGaussian,
+    StochasticPolicy,
 )
 from resel.networks.encoders import (
     Encoder,
@@ -17,27 +19,42 @@ from resel.networks.encoders import (
     encoders,
     register_encoder,
 )
+from resel.networks.heads import ActivatedHeads, Activation, Initialisation, activated_mlp
 from resel.networks.inputs import ContextInputs, Dimensions, sequence_inputs
 from resel.networks.normalizer import ObservationNormalizer
+from resel.networks.plain import PlainCritic, PlainNetwork, PlainPolicy
+from resel.networks.sequence import SequenceCritic, SequenceNetwork, SequencePolicy
 
 __all__ = [
+    "ActivatedHeads",
+    "Activation",
     "Categorical",
     "ContextCritic",
     "ContextInputs",
     "ContextNetwork",
     "ContextPolicy",
     "CriticNetwork",
+    "Deterministic",
     "Dimensions",
     "Draw",
     "Encoder",
     "EncoderSpec",
+    "Initialisation",
     "LrScope",
     "Network",
     "ObservationNormalizer",
+    "PlainCritic",
+    "PlainNetwork",
+    "PlainPolicy",
     "PolicyDistribution",
     "PolicyNetwork",
+    "SequenceCritic",
+    "SequenceNetwork",
+    "SequencePolicy",
     "SquashedGaussian",
     "State",
+    "StochasticPolicy",
+    "activated_mlp",
     "build_encoder",
     "encoder_spec",
     "encoders",

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-_LOG_STD_RANGE = (-20.0, 2.0)
+_LOWEST_LOG_STD, _HIGHEST_LOG_STD = -20.0, 2.0
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -32,6 +32,12 @@ class Draw(NamedTuple):
         """The expectation (...) of x, which has one entry for each of the actions."""
         return x if self.weight is None else (self.weight * x).sum(-1)
 
+    def before_last(self) -> Draw:
+        """The same for (rows, length) without the last step of each row."""
+        action, log_prob, weight = (None if x is None else x[:, :-1] for x in self)
+        assert log_prob is not None
+        return Draw(action, log_prob, weight)
+
 
 @dataclass(frozen=True)
 class SquashedGaussian:
@@ -41,19 +47,14 @@ class SquashedGaussian:
     log_std: Tensor
 
     @classmethod
-    def from_output(cls, output: Tensor) -> SquashedGaussian:
+    def from_output(cls, output: Tensor, lowest: float = _LOWEST_LOG_STD) -> SquashedGaussian:
         """First half of the head's output is the log deviation, second half the mean."""
         log_std, mean = output.chunk(2, -1)
-        return cls(mean, log_std.clamp(*_LOG_STD_RANGE))
+        return cls(mean, log_std.clamp(lowest, _HIGHEST_LOG_STD))
 
     def sample(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """An action (..., A) and its log density (...), differentiable in the parameters."""
-        noise = torch.randn(
-            self.mean.shape,
-            generator=generator,
-            device=self.mean.device,
-            dtype=self.mean.dtype,
-        )
+        noise = _normal_like(self.mean, generator)
         raw = self.mean + self.log_std.exp() * noise
         log_normal = -0.5 * noise.square() - self.log_std - _HALF_LOG_TWO_PI
         log_slope = 2 * (math.log(2) - raw - F.softplus(-2 * raw))  # log(1 - tanh(raw)^2)
@@ -121,11 +122,54 @@ class Categorical:
         return Categorical(self.log_probs.detach())
 
 
-PolicyDistribution = SquashedGaussian | Categorical
+@dataclass(frozen=True)
+class Deterministic:
+    """One Box action, explored around with Gaussian noise. action is (..., A) in [-1, 1]."""
+
+    action: Tensor
+    noise: float
+    """Standard deviation while exploring."""
+
+    @classmethod
+    def from_output(cls, output: Tensor, noise: float) -> Deterministic:
+        """The head's output through tanh."""
+        return cls(torch.tanh(output), noise)
+
+    def smoothed(self, std: float, clip: float, generator: torch.Generator) -> Tensor:
+        """The action with noise that is clipped, and the sum once more. (..., A)"""
+        noise = (std * _normal_like(self.action, generator)).clamp(-clip, clip)
+        return (self.action + noise).clamp(-1, 1)
+
+    def choose(self, generator: torch.Generator) -> Tensor:
+        """An action to explore with, as it is stored. (..., A)"""
+        return self.smoothed(self.noise, math.inf, generator)
+
+    def mode(self) -> Tensor:
+        """The deterministic action."""
+        return self.action
+
+    def broken(self) -> Tensor:
+        """Whether anything is NaN; on the device."""
+        return self.action.isnan().any()
+
+    def detach(self) -> Deterministic:
+        """The same without gradients."""
+        return Deterministic(self.action.detach(), self.noise)
 
 
-def distribution(output: Tensor, discrete: bool, floor: float = 0.0) -> PolicyDistribution:
+StochasticPolicy = SquashedGaussian | Categorical
+"""Those of maximum-entropy methods: they have a probability for every action."""
+PolicyDistribution = StochasticPolicy | Deterministic
+
+
+def _normal_like(x: Tensor, generator: torch.Generator) -> Tensor:
+    return torch.randn(x.shape, generator=generator, device=x.device, dtype=x.dtype)
+
+
+def distribution(
+    output: Tensor, discrete: bool, floor: float = 0.0, log_std_min: float = _LOWEST_LOG_STD
+) -> StochasticPolicy:
     """The policy that the output of a head stands for."""
-    return (
-        Categorical.from_output(output, floor) if discrete else SquashedGaussian.from_output(output)
-    )
+    if discrete:
+        return Categorical.from_output(output, floor)
+    return SquashedGaussian.from_output(output, log_std_min)

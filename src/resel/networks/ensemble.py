@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -56,13 +56,24 @@ class EnsembleMLP(nn.Module):
         return plain_heads(torch.cat(list(parts), -1), weights, biases)
 
 
-def plain_heads(x: Tensor, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> Tensor:
-    """The heads with torch's own operations: x (N, I), weights (E, out, in), biases (E, out)."""
-    count = weights[0].shape[0]
-    y = x @ weights[0].flatten(0, 1).t()  # (N, E H)
-    h = F.elu(y.view(x.shape[0], count, -1).transpose(0, 1) + biases[0][:, None])  # (E, N, H)
+def plain_heads(
+    x: Tensor,
+    weights: Sequence[Tensor],
+    biases: Sequence[Tensor],
+    activation: Callable[[Tensor], Tensor] = F.elu,
+) -> Tensor:
+    """The heads with torch's own operations: weights (E, out, in), biases (E, out).
+
+    x is (N, I), or (E, N, I) for heads that read different things.
+    """
+    if x.dim() == 2:
+        y = x @ weights[0].flatten(0, 1).t()  # (N, E H)
+        y = y.view(x.shape[0], weights[0].shape[0], -1).transpose(0, 1) + biases[0][:, None]
+    else:
+        y = torch.baddbmm(biases[0][:, None], x, weights[0].transpose(1, 2))
+    h = activation(y)  # (E, N, H)
     for w, b in zip(weights[1:-1], biases[1:-1], strict=True):
-        h = F.elu(torch.baddbmm(b[:, None], h, w.transpose(1, 2)))
+        h = activation(torch.baddbmm(b[:, None], h, w.transpose(1, 2)))
     return torch.baddbmm(biases[-1][:, None], h, weights[-1].transpose(1, 2))
 
 

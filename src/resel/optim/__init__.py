@@ -1,5 +1,6 @@
 """Parameter groups with rates of their own, checked steps, temperature, clamp of targets."""
 
+from resel.optim.amplification import PackedInputs, moved, policy_outputs
 from resel.optim.checks import READ_EVERY, StepCheck, StepRecord
 from resel.optim.clamp import TargetClamp
 from resel.optim.groups import (
@@ -10,10 +11,11 @@ from resel.optim.groups import (
     parameter_groups,
     restore_optimizer,
 )
-from resel.optim.temperature import Temperature
+from resel.optim.temperature import Temperature, target_entropy
 
 __all__ = [
     "READ_EVERY",
+    "PackedInputs",
     "ParameterGroup",
     "StepCheck",
     "StepRecord",
@@ -21,7 +23,10 @@ __all__ = [
     "Temperature",
     "build_optimizer",
     "gradients",
+    "moved",
     "optimizer_tensors",
     "parameter_groups",
+    "policy_outputs",
     "restore_optimizer",
+    "target_entropy",
 ]

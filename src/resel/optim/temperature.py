@@ -14,6 +14,13 @@ from resel.optim.groups import ParameterGroup, build_optimizer
 Loss = Callable[[Tensor, Tensor, float], Tensor]
 
 
+def target_entropy(scale: float | None, action: int, discrete: bool) -> float:
+    """The entropy that the temperature steers to."""
+    if discrete:
+        return (0.2 if scale is None else scale) * math.log(action)
+    return -(1.0 if scale is None else scale) * action
+
+
 class Temperature:
     """Owns log alpha and its optimiser; without one if alpha is fixed."""
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from resel.agent import configure
+from resel.analysis.runs import RunRecord
 from resel.config import Config
+from resel.reports.collection import Experiment
 from resel.reports.elements import Cell, Html, code, escape, fold, table
-from resel.reports.reading import Experiment, RunRecord
 from resel.runs import format_bytes
 
 _EVENT_WORDS = ("step", "kind", "event", "environment", "message", "traceback")

@@ -5,8 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from resel.experiments.statistics import interquartile_estimate, mean_and_error
-from resel.reports.curves import EVALUATED
+from resel.analysis.paper import PaperNumber, numbers_for
+from resel.analysis.plots import EVALUATED
+from resel.analysis.runs import RunRecord
+from resel.analysis.statistics import (
+    band,
+    interquartile_band,
+    interquartile_estimate,
+    mean_and_error,
+    mean_band,
+)
+from resel.reports.collection import Collection, Experiment
 from resel.reports.elements import (
     Cell,
     Html,
@@ -29,16 +38,7 @@ from resel.reports.facts import (
 from resel.reports.figures import Figure, Line, file_name
 from resel.reports.outcomes import outcome_parts, overview
 from resel.reports.page import Page, Section
-from resel.reports.paper import PaperNumber, numbers_for
-from resel.reports.reading import Collection, Experiment, RunRecord
-from resel.reports.seeds import (
-    Group,
-    Study,
-    interquartile_band,
-    mean_band,
-    over_runs,
-    studies,
-)
+from resel.reports.studies import Group, Study, studies
 
 _MEAN, _QUARTILES, _RUNS = "mean ± standard error", "interquartile mean", "single runs"
 _FEWEST_FOR_QUARTILES = 4  # below, nothing is cut off and it is the mean again
@@ -117,7 +117,7 @@ def _study(heading: str, study: Study, paper: list[PaperNumber]) -> list[Html | 
         )
     if paper and not known:
         parts.append(paragraph("The paper reports no number for this task.", "note"))
-    if known and any(run.steps < (known[0].steps or 0) for g in groups for run in g.runs):
+    if known and any(run.steps < (known[0].step or 0) for g in groups for run in g.runs):
         parts.append(
             paragraph("Mind the steps: a shorter run is no test of the paper's number.", "note")
         )
@@ -166,9 +166,9 @@ def _group_lines(index: int, group: Group, groups: list[Group], key: str) -> lis
         views.append((_QUARTILES, interquartile_band))
     lines = []
     for view, summary in views:
-        band = over_runs(curves, summary)
-        edges = (band.low, band.high)
-        lines.append(Line(group.label, band.steps, band.middle, *edges, band.counts, index, view))
+        over = band(curves, summary)
+        edges = (over.low, over.high)
+        lines.append(Line(group.label, over.steps, over.middle, *edges, over.counts, index, view))
     for run, curve in zip(group.runs, curves, strict=True):
         lines.append(Line(f"{group.label}: {run.name}", *curve, group=index, view=_RUNS))
     return lines
@@ -193,22 +193,22 @@ def _references(known: list[PaperNumber], last_step: int) -> list[Line]:
 
 
 def _after(number: PaperNumber) -> str:
-    return "" if number.steps is None else f" after {number.steps:,} steps"
+    return "" if number.step is None else f" after {number.step:,} steps"
 
 
 def _beside_paper(groups: list[Group], known: list[PaperNumber]) -> Html:
     """Our methods, marked, above every method the paper reports on the task."""
     rows: list[list[Cell]] = []
     for group in groups:
-        mean, error = mean_and_error(group.figures)
-        middle = interquartile_estimate([group.figures])
+        mean, error = mean_and_error(group.scores)
+        middle = interquartile_estimate([group.scores])
         success = [run.success_rate for run in group.runs if run.success_rate is not None]
         rate = mean_and_error(success)[0]
         rows.append(
             [
                 group.label,
                 None if math.isnan(mean) else with_error(mean, error),
-                with_interval(*middle) if len(group.figures) > 1 else None,
+                with_interval(*middle) if len(group.scores) > 1 else None,
                 f"{rate:.0%}" if success else None,
                 max(run.steps for run in group.runs),
                 _seeds([run.seed for run in group.runs]),
@@ -219,7 +219,7 @@ def _beside_paper(groups: list[Group], known: list[PaperNumber]) -> Html:
     for number in known:
         error = math.nan if number.error is None else number.error
         shown = with_error(number.mean, error)
-        rows.append([number.method, shown, None, None, number.steps, None, None, number.source])
+        rows.append([number.method, shown, None, None, number.step, None, None, number.table])
     heads = ("method", "final return ± standard error", "interquartile mean [95 %]", "success")
     marked = range(len(groups) if known else 0)
     return table((*heads, "steps", "which seeds", "unfinished runs", "source"), rows, marked)

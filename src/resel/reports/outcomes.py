@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from resel.reports.collection import Experiment
 from resel.reports.elements import Cell, Html, escape, paragraph, table, with_error, with_interval
-from resel.reports.reading import Experiment
 
 _MOST_BYTES = 5_000_000
 _FROM_RUNS = "curves.png"
@@ -107,23 +107,23 @@ def _as_it_is(path: Path) -> Html:
 
 
 def _returns(path: Path) -> Html:
-    """Our figures and, beside them, those of every method in the paper's table."""
+    """Our scores and, beside them, those of every method in the paper's table."""
     reader = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
     columns = list(reader.fieldnames or ())
     papers = [c for c in columns if c.startswith("paper ") and f"{c} error" in columns]
     rows: list[list[Cell]] = []
     for row in reader:
         found = {name: _cell(text or "") for name, text in row.items()}
-        ours = [found["task"], found["step"], _figure(found, "mean", "standard_error")]
+        ours = [found["task"], found["step"], _score(found, "mean", "standard_error")]
         interval = [_number(found[name]) for name in ("iqm", "iqm_low", "iqm_high")]
         ours += [with_interval(*interval), found["runs"], found["diverged"]]
-        rows.append([*ours, *(_figure(found, name, f"{name} error") for name in papers)])
+        rows.append([*ours, *(_score(found, name, f"{name} error") for name in papers)])
     heads = ("task", "steps", "ours ± standard error", "interquartile mean [95 %]", "runs")
     marked = [index for index, row in enumerate(rows) if row[2] is not None]
     return table((*heads, "diverged", *papers), rows, marked)
 
 
-def _figure(row: Mapping[str, Cell], mean: str, error: str) -> Html | None:
+def _score(row: Mapping[str, Cell], mean: str, error: str) -> Html | None:
     value = _number(row[mean])
     return None if math.isnan(value) else with_error(value, _number(row[error]))
 

@@ -6,12 +6,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from resel.analysis.paper import read_paper
+from resel.analysis.runs import is_run, read_run
 from resel.errors import ConfigError, RunDirectoryError
+from resel.reports.collection import Failure, collect
 from resel.reports.folder_page import folder_page
 from resel.reports.page import Page, render
-from resel.reports.paper import read_paper
 from resel.reports.pictures import write_pictures
-from resel.reports.reading import Failure, collect, is_run, read_run
 from resel.reports.run_page import run_page
 
 _FAULTS_NAMED = 3

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from resel.reports.curves import EVALUATED
+from resel.analysis.plots import EVALUATED, around
+from resel.analysis.runs import RunRecord
 from resel.reports.elements import Cell, Html, code, duration, escape, paragraph, table, tiles
 from resel.reports.facts import (
     all_settings,
@@ -22,7 +23,6 @@ from resel.reports.facts import (
 from resel.reports.figures import Figure, Line, file_name
 from resel.reports.outcomes import amplification_parts, picture, read_or_say
 from resel.reports.page import Page, Section
-from resel.reports.reading import RunRecord
 from resel.runs import format_bytes
 
 LARGEST_FILM = 4 * 2**20
@@ -40,8 +40,8 @@ _KNOWN: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     (
         "context",
         "Context of the policy",
-        ("context_norm", "context_deviation"),
-        "mean length; deviation of an entry",
+        ("context_norm", "context_std", "context_deviation"),  # the last as it was called once
+        "mean length; standard deviation of an entry",
     ),
 )
 """File name, title, recorded numbers and axis title of the figures every run has."""
@@ -66,12 +66,8 @@ def run_page(run: RunRecord) -> Page:
         Section("Timing", [timing or paragraph("Nothing was timed yet.")]),
         Section("Events", [_events(run)]),
     ]
-    title = f"{run.config.task or 'an environment of the caller'}: {_method(run)}"
+    title = f"{run.config.task or 'an environment of the caller'}: {run.label}"
     return Page(title, f"Run {run.path.name}, {run.status}", sections)
-
-
-def _method(run: RunRecord) -> str:
-    return f"{run.config.encoder}, seed {run.seed}"
 
 
 def _tiles(run: RunRecord) -> Html:
@@ -93,7 +89,7 @@ def _tiles(run: RunRecord) -> Html:
 
 
 def _what(run: RunRecord) -> list[Html]:
-    parts = [paragraph(f"Task {run.config.task or '–'}, {_method(run)}.")]
+    parts = [paragraph(f"Task {run.config.task or '–'}, {run.label}.")]
     if changed_settings(run.config):
         parts += [paragraph("Settings that are not the task's own:"), changed_table(run.config)]
     else:
@@ -127,12 +123,9 @@ def _evaluation_figures(run: RunRecord) -> tuple[Figure, ...]:
 
 def _return_line(run: RunRecord) -> list[Line]:
     steps, means = run.points("eval", "return_mean")
-    _, spread = run.points("eval", "return_std")
-    if len(spread) != len(means):
-        return [Line(_method(run), steps, means)]
-    low = [mean - deviation for mean, deviation in zip(means, spread, strict=True)]
-    high = [mean + deviation for mean, deviation in zip(means, spread, strict=True)]
-    return [Line(_method(run), steps, means, low, high)]
+    _, stds = run.points("eval", "return_std")
+    edges = around(means, stds) if len(stds) == len(means) else (None, None)
+    return [Line(run.label, steps, means, *edges)]
 
 
 def _learning_figures(run: RunRecord) -> tuple[Figure, ...]:
@@ -202,9 +195,7 @@ def _timing_figures(run: RunRecord) -> tuple[Figure, ...]:
     steps, seconds = run.points("timing", "seconds")
     if steps:
         minutes = [value / 60 for value in seconds]
-        figures.append(
-            Figure("time", "Time taken", "minutes", [Line(_method(run), steps, minutes)])
-        )
+        figures.append(Figure("time", "Time taken", "minutes", [Line(run.label, steps, minutes)]))
     return tuple(figures)
 
 
@@ -213,7 +204,7 @@ def _lines(
 ) -> list[Line]:
     """A line for each number; a number that is alone is what the figure is about, so it is named
     after the run."""
-    labels = [_method(run)] if len(keys) == 1 else [name(key) for key in keys]
+    labels = [run.label] if len(keys) == 1 else [name(key) for key in keys]
     return [
         Line(label, *run.points(kind, key), group=index)
         for index, (label, key) in enumerate(zip(labels, keys, strict=True))

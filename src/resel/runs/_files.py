@@ -73,8 +73,6 @@ def write_file(path: Path, chunks: Iterable[Any]) -> tuple[int, str]:
 
 def sync_directory(path: Path) -> None:
     """Wait until the names inside a folder are on the disk."""
-    if os.name == "nt":  # Windows cannot open folders
-        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

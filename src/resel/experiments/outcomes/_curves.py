@@ -1,4 +1,4 @@
-"""Learning curves with one standard error, and final figures along an axis."""
+"""Learning curves with one standard error, and final scores along an axis."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from resel.analysis.plots import EVALUATED, STEPS, colours, curve, legend, panels, save_both
+from resel.analysis.statistics import band, interquartile_estimate, mean_and_error, read_off
 from resel.experiments._settings import Experiment, Measure
-from resel.experiments.outcomes._pictures import colours, legend, panels, save
 from resel.experiments.outcomes._reading import RunData
-from resel.experiments.statistics import Band, band, interquartile_estimate, mean_and_error
 
 _NAMES: dict[Measure, str] = {
-    "return": "return (deterministic policy)",
+    "return": EVALUATED,
     "exploration": "return (exploring policy)",
     "success": "success rate",
 }
@@ -25,31 +23,17 @@ Cell = tuple[str, str]
 
 
 def make_curves(experiment: Experiment, runs: Sequence[RunData], folder: Path) -> list[str]:
-    """curves.csv, the final figures, and a picture for each measure with divergences counted."""
+    """curves.csv, the final scores, and a picture for each measure with divergences counted."""
     cells = _by_cell(runs)
-    files = ["curves.csv", "finals.csv"]
-    rows: list[dict[str, Any]] = []
+    files, rows = ["curves.csv", "finals.csv"], []
     for measure in experiment.measures:
-        bands = {cell: band([r.points(measure) for r in group]) for cell, group in cells.items()}
-        for (panel, group), found in bands.items():
-            diverged = sum(run.status == "diverged" for run in cells[panel, group])
-            for step, mean, error, count in zip(
-                found.steps, found.mean, found.error, found.runs, strict=True
-            ):
-                rows.append(
-                    {
-                        "panel": panel,
-                        "group": group,
-                        "measure": measure,
-                        "step": int(step),
-                        "mean": mean,
-                        "standard_error": error,
-                        "runs": int(count),
-                        "diverged": diverged,
-                    }
-                )
-        name = "curves" if measure == "return" else f"curves-{measure}"
-        files += _draw_curves(experiment, measure, cells, bands, folder, name)
+        for cell, members in cells.items():
+            diverged = _diverged(members)
+            steps, columns = read_off([run.points(measure) for run in members])
+            for step, values in zip(steps, columns, strict=True):
+                found = (int(step), *mean_and_error(values), len(values), diverged)
+                rows.append(dict(zip(_CURVE_COLUMNS, (*cell, measure, *found), strict=True)))
+        files += _draw_curves(experiment, measure, cells, folder)
     write_rows(folder / "curves.csv", rows, _CURVE_COLUMNS)
     write_rows(folder / "finals.csv", _finals(experiment.measures[0], runs), _FINAL_COLUMNS)
     return files
@@ -63,7 +47,7 @@ _FINAL_COLUMNS = (
 
 
 def make_finals(experiment: Experiment, runs: Sequence[RunData], folder: Path) -> list[str]:
-    """finals.csv and a picture of the final figure against x, panel by panel."""
+    """finals.csv and a picture of the final score against x, panel by panel."""
     measure = experiment.measures[0]
     rows = _finals(measure, runs)
     write_rows(folder / "finals.csv", rows, _FINAL_COLUMNS)
@@ -71,15 +55,14 @@ def make_finals(experiment: Experiment, runs: Sequence[RunData], folder: Path) -
 
 
 def _finals(measure: Measure, runs: Sequence[RunData]) -> list[dict[str, Any]]:
-    """The final figure of every cell and x over its seeds."""
+    """The final score of every cell and x over its seeds."""
     rows: list[dict[str, Any]] = []
     for (panel, group), members in _by_cell(runs).items():
         for x in sorted({_x(run) for run in members}):
             here = [run for run in members if _x(run) == x]
             values = [v for run in here if (v := run.value_at(measure)) is not None]
-            figures = (*mean_and_error(values), *interquartile_estimate([values]))
-            diverged = sum(run.status == "diverged" for run in here)
-            cells = (panel, group, x, *figures, len(values), diverged)
+            scores = (*mean_and_error(values), *interquartile_estimate([values]))
+            cells = (panel, group, x, *scores, len(values), _diverged(here))
             rows.append(dict(zip(_FINAL_COLUMNS, cells, strict=True)))
     return rows
 
@@ -98,6 +81,10 @@ def _x(run: RunData) -> float:
     return run.member.setting.x or 0.0
 
 
+def _diverged(runs: Sequence[RunData]) -> int:
+    return sum(run.status == "diverged" for run in runs)
+
+
 def _by_cell(runs: Sequence[RunData]) -> dict[Cell, list[RunData]]:
     cells: dict[Cell, list[RunData]] = {}
     for run in runs:
@@ -107,37 +94,36 @@ def _by_cell(runs: Sequence[RunData]) -> dict[Cell, list[RunData]]:
 
 
 def _draw_curves(
-    experiment: Experiment,
-    measure: Measure,
-    cells: dict[Cell, list[RunData]],
-    bands: dict[Cell, Band],
-    folder: Path,
-    name: str,
+    experiment: Experiment, measure: Measure, cells: dict[Cell, list[RunData]], folder: Path
 ) -> list[str]:
-    places = list(dict.fromkeys(panel for panel, _ in bands))
+    places = list(dict.fromkeys(panel for panel, _ in cells))
     figure, axes = panels(len(places))
-    colour = colours(group for _, group in bands)
+    colour = colours(group for _, group in cells)
     for ax, place in zip(axes, places, strict=True):
         lost = []
-        for (panel, group), found in bands.items():
+        for (panel, group), members in cells.items():
             if panel != place:
                 continue
-            last = int(np.flatnonzero(found.runs == found.runs.max())[-1]) if len(found.runs) else 0
-            style = {"color": colour[group], "linewidth": 1.6}
-            ax.plot(found.steps[: last + 1], found.mean[: last + 1], label=group, **style)
-            # Over fewer runs than before: those that diverged are no longer in the mean.
-            ax.plot(found.steps[last:], found.mean[last:], linestyle=":", **style)
-            low, high = found.mean - found.error, found.mean + found.error
-            ax.fill_between(found.steps, low, high, color=colour[group], alpha=0.2, linewidth=0)
-            diverged = sum(run.status == "diverged" for run in cells[panel, group])
-            if diverged:
-                lost.append(f"{group}: {diverged} of {len(cells[panel, group])} diverged")
+            _draw_group(ax, members, measure, label=group, color=colour[group], linewidth=1.6)
+            if diverged := _diverged(members):
+                lost.append(f"{group}: {diverged} of {len(members)} diverged")
         ax.set_title("\n".join([place, *lost]), fontsize=10)
-        ax.set_xlabel("environment steps")
+        ax.set_xlabel(STEPS)
     axes[0].set_ylabel(_NAMES[measure])
     legend(figure, axes)
     figure.suptitle(experiment.title)
-    return save(figure, folder, name)
+    return save_both(figure, folder, "curves" if measure == "return" else f"curves-{measure}")
+
+
+def _draw_group(ax: Any, runs: Sequence[RunData], measure: Measure, **style: Any) -> None:
+    """The mean and its standard error; dotted over fewer runs than before, as some diverged."""
+    over = band([run.points(measure) for run in runs])
+    most = max(over.counts, default=0)
+    last = max((i for i, count in enumerate(over.counts) if count == most), default=0)
+    dotted = style | {"label": None, "linestyle": ":"}
+    for part, look in ((slice(last + 1), style), (slice(last, None), dotted)):
+        edges = (over.low[part], over.high[part])
+        curve(ax, over.steps[part], over.middle[part], edges, **look)
 
 
 def _mark_diverged(ax: Any, row: dict[str, Any], colour: str) -> None:
@@ -175,4 +161,4 @@ def _draw_finals(
     axes[0].set_ylabel(_NAMES[measure])
     legend(figure, axes)
     figure.suptitle(experiment.title)
-    return save(figure, folder, "finals")
+    return save_both(figure, folder, "finals")

@@ -11,13 +11,18 @@ import gymnasium
 import numpy as np
 
 from resel.agent import RESeL
-from resel.analysis import context_embeddings, draw, measure_amplification, read_out_score
+from resel.analysis import (
+    context_embeddings,
+    context_map,
+    draw,
+    measure_amplification,
+    read_out_score,
+)
+from resel.analysis.plots import panels, save_both
 from resel.envs import COLUMNS
 from resel.experiments._settings import Experiment, Study
 from resel.experiments.outcomes._curves import write_rows
-from resel.experiments.outcomes._pictures import panels, save
 from resel.experiments.outcomes._reading import RunData
-from resel.experiments.outcomes._tsne import tsne
 from resel.tasks import make_env
 
 _LOWEST, _HIGHEST = 2.90, 33.10
@@ -35,9 +40,9 @@ def make_amplification(study: Study, runs: Sequence[RunData], folder: Path) -> l
     pairs, episodes = study.numbers["pairs"], study.numbers["episodes"]
     found = measure_amplification(run.member.run, pairs, episodes, 1)
     rows = [
-        dict(zip(_COLUMNS, (*variation.rates, step, *figures), strict=True))
+        dict(zip(_COLUMNS, (*variation.rates, step, *values), strict=True))
         for variation in found.variations
-        for step, figures in enumerate(
+        for step, values in enumerate(
             zip(
                 *(variation.mean, variation.standard_error, variation.episodes),
                 *(variation.running_mean, variation.bound),
@@ -69,7 +74,7 @@ def make_embedding(
     gravity = -found.hidden["gravity"][:, -1]  # (N,), downwards
     score = read_out_score(found.context, gravity, found.episode)
     chosen = np.arange(0, len(gravity), max(1, -(-len(gravity) // _POINTS)))
-    places = tsne(found.context[chosen])
+    places = context_map(found.context[chosen])
     columns = ("episode", "step", "gravity", "x", "y")
     rows = [
         dict(zip(columns, values, strict=True))
@@ -115,4 +120,4 @@ def _draw(
     figure.colorbar(dots, label="gravity, m/s²")
     ax.set(xlabel="t-SNE 1", ylabel="t-SNE 2")
     ax.set_title(f"{experiment.title}\nread out across episodes: R² = {score:.2f}", fontsize=10)
-    return save(figure, folder, "embedding")
+    return save_both(figure, folder, "embedding")

@@ -8,11 +8,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from resel.analysis.paper import PaperNumber, paper_table, same_task
+from resel.analysis.statistics import interquartile_estimate, mean_and_error
 from resel.experiments._settings import Experiment, Study
 from resel.experiments.outcomes._curves import write_rows
 from resel.experiments.outcomes._reading import RunData
-from resel.experiments.paper_numbers import Printed, paper_table, same_task
-from resel.experiments.statistics import interquartile_estimate, mean_and_error
 
 _OURS = ("task", "step", "mean", "standard_error", "iqm", "iqm_low", "iqm_high", "runs", "diverged")
 
@@ -42,11 +42,10 @@ def _ours(study: Study, runs: Sequence[RunData]) -> list[dict[str, Any]]:
         here = [run for run in runs if run.member.setting.task == task]
         for mark in study.marks or (None,):
             values = _scores(here, mark)
-            mean, error = mean_and_error(values)
-            middle = interquartile_estimate([values])
-            figures = (mean, error, middle.value, middle.low, middle.high, len(values))
+            scores = (*mean_and_error(values), *interquartile_estimate([values]))
             step = here[0].member.steps if mark is None else mark
-            rows.append(dict(zip(_OURS, (task, step, *figures, _lost(here, mark)), strict=True)))
+            cells = (task, step, *scores, len(values), _lost(here, mark))
+            rows.append(dict(zip(_OURS, cells, strict=True)))
     return rows
 
 
@@ -61,7 +60,7 @@ def _lost(runs: Sequence[RunData], mark: int | None) -> int:
 
 
 def _averages(
-    study: Study, runs: Sequence[RunData], printed: Sequence[Printed]
+    study: Study, runs: Sequence[RunData], printed: Sequence[PaperNumber]
 ) -> list[dict[str, Any]]:
     """Over all tasks that were run, if the paper has them too, and as a share of its RESeL.
 
@@ -103,13 +102,13 @@ def _mean_of_means(strata: Sequence[Sequence[float]]) -> tuple[float, float]:
     return fmean(means), math.hypot(*errors) / len(errors)
 
 
-def _with_paper(row: dict[str, Any], printed: Sequence[Printed]) -> dict[str, Any]:
+def _with_paper(row: dict[str, Any], printed: Sequence[PaperNumber]) -> dict[str, Any]:
     found = [p for p in printed if same_task(row["task"], p.task) and row["step"] == p.step]
     return row | _cells(found)
 
 
 def _only_in_paper(
-    rows: Sequence[dict[str, Any]], printed: Sequence[Printed]
+    rows: Sequence[dict[str, Any]], printed: Sequence[PaperNumber]
 ) -> list[dict[str, Any]]:
     places = dict.fromkeys((p.task, p.step) for p in printed)
     return [
@@ -120,7 +119,7 @@ def _only_in_paper(
     ]
 
 
-def _cells(found: Sequence[Printed]) -> dict[str, Any]:
+def _cells(found: Sequence[PaperNumber]) -> dict[str, Any]:
     cells: dict[str, Any] = {}
     for p in found:
         cells[f"paper {p.method}"] = p.mean
@@ -142,17 +141,17 @@ def _markdown(
             if "iqm" in row:
                 iqm, low, high = (_short(row[name]) for name in ("iqm", "iqm_low", "iqm_high"))
                 spread = f"{iqm} [{low}, {high}]"
-            ours = [_figure(row["mean"], row["standard_error"]), spread]
+            ours = [_score(row["mean"], row["standard_error"]), spread]
             ours += [str(row["runs"]), str(row["diverged"])]
         papers = [
-            _figure(row.get(f"paper {method}"), row.get(f"paper {method} error"))
+            _score(row.get(f"paper {method}"), row.get(f"paper {method} error"))
             for method in methods
         ]
         lines.append("| " + " | ".join([row["task"], f"{row['step']:,}", *ours, *papers]) + " |")
     return "\n".join([*lines, "", "Mean ± standard error over runs that got there.", ""])
 
 
-def _figure(mean: float | None, error: float | None) -> str:
+def _score(mean: float | None, error: float | None) -> str:
     if mean is None or mean != mean:
         return "-"
     return _short(mean) if error is None or error != error else f"{_short(mean)} ± {_short(error)}"

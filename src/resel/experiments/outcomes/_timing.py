@@ -9,12 +9,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from resel.analysis.paper import paper_table
+from resel.analysis.plots import colours, legend, panels, save_both
 from resel.benchmarks import ScalingBench, run
 from resel.errors import DamagedFileError
 from resel.experiments._settings import Experiment, Study
 from resel.experiments.outcomes._curves import write_rows
-from resel.experiments.outcomes._pictures import colours, legend, panels, save
-from resel.experiments.paper_numbers import paper_table
 
 _METHODS = {"mlp": "FC", "mamba": "Mamba", "gru": "GRU"}
 _BLOCK_COLUMNS = ("blocks", "encoder", "device", "threads", "update_ms", "normalized", "memory_mb")
@@ -96,4 +96,4 @@ def _lengths(experiment: Experiment, measured: dict[str, Any], folder: Path) -> 
     axes[0].set_ylabel(f"ms on a CPU, threads: {measured['threads']}")
     legend(figure, axes)
     figure.suptitle(experiment.title)
-    return ["length.csv", *save(figure, folder, "length")]
+    return ["length.csv", *save_both(figure, folder, "length")]

@@ -13,7 +13,10 @@ and all zeros is the state at the start of a trajectory."""
 
 
 class Encoder(nn.Module, ABC):
-    """Maps (rows, length, width) to the same shape, remembering within a trajectory only."""
+    """Maps (rows, length, width) to the same shape, remembering within a trajectory only.
+
+    One made by `EncoderSpec.build_from` reads (rows, length, inputs) instead.
+    """
 
     @abstractmethod
     def forward(self, x: Tensor, is_first: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Figures over seeds, against numbers worked out by hand."""
+"""Scores over seeds, against numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from resel.experiments.statistics import (
-    align,
+from resel.analysis.statistics import (
     band,
+    interquartile_band,
     interquartile_estimate,
     interquartile_mean,
     mean_and_error,
+    read_off,
 )
 
 
@@ -55,15 +56,38 @@ def test_bootstrap_interval_by_hand() -> None:
 
 
 def test_curves_are_read_off_between_their_points() -> None:
-    rows = align([([0, 10], [0, 100]), ([5], [7])], np.array([0.0, 5, 10, 20]))
-    expected = [[0, 50, 100, np.nan], [np.nan, 7, np.nan, np.nan]]
-    np.testing.assert_array_equal(rows, expected)
+    steps, values = read_off([([0, 10], [0, 100]), ([5], [7])])
+    assert steps == [0, 5, 10]
+    assert [column.tolist() for column in values] == [[0], [50, 7], [100]]
 
 
 def test_band_goes_on_with_the_runs_that_are_left() -> None:
     found = band([([1, 2, 3], [0, 0, 6]), ([1, 2], [2, 4]), ([], [])])
     np.testing.assert_array_equal(found.steps, [1, 2, 3])
-    np.testing.assert_array_equal(found.mean, [1, 2, 6])
-    np.testing.assert_array_equal(found.runs, [2, 2, 1])
-    np.testing.assert_allclose(found.error, [1, 2, np.nan])
-    assert band([]).steps.size == 0
+    np.testing.assert_array_equal(found.middle, [1, 2, 6])
+    np.testing.assert_array_equal(found.counts, [2, 2, 1])
+    np.testing.assert_allclose(found.low, [0, 0, np.nan])
+    np.testing.assert_allclose(found.high, [2, 4, np.nan])
+    assert band([]).steps == []
+
+
+def test_runs_are_read_off_between_their_evaluations_and_not_beyond() -> None:
+    found = band([([0, 10, 20], [0.0, 10.0, 20.0]), ([0, 20], [2.0, 4.0])])
+    assert found.steps == [0, 10, 20]
+    assert found.middle == [1.0, 6.5, 12.0]
+    assert found.counts == [2, 2, 2]
+    assert found.high[0] - found.middle[0] == pytest.approx(1.0)
+    short = band([([0, 10], [0.0, 1.0]), ([0], [4.0])])
+    assert short.counts == [2, 1] and short.middle == [2.0, 1.0] and math.isnan(short.low[1])
+
+
+def test_values_that_are_not_finite_do_not_count() -> None:
+    found = band([([0, 10], [0.0, math.nan]), ([0, 10], [2.0, 4.0]), ([], [])])
+    assert found.middle == [1.0, 4.0] and found.counts == [2, 1]
+    assert band([([0], [math.inf])]).steps == []
+
+
+def test_interquartile_mean_leaves_the_ends_out() -> None:
+    assert interquartile_band(np.array([100.0, 2.0, 1.0, 4.0]))[0] == 3.0
+    middle, low, high = interquartile_band(np.array([1.0, 2.0]))
+    assert (middle, low, high) == (1.5, 1.25, 1.75)

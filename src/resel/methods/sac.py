@@ -1,0 +1,164 @@
+"""SAC: maximum-entropy learning with the smaller of two critics.
+
+Haarnoja et al. 2018, Soft Actor-Critic Algorithms and Applications, Algorithm 1; for Discrete
+actions Christodoulou 2019, where expectations over the policy are exact. The order of an update is:
+target, critics, soft target update, policy, temperature.
+
+`SACLearner` takes its networks from the config, so methods that differ in the networks, or learn
+from windows instead of single steps, share it; their settings extend `SoftSettings`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from resel import losses
+from resel.config import Config, Count, at_least
+from resel.data import Batch, PerStep, Sampler, Schedule
+from resel.methods._off_policy import (
+    SoftSettings,
+    embed_counted,
+    presets,
+    sampler_of,
+    temperature_of,
+)
+from resel.methods.base import Learner, Metrics
+from resel.methods.registry import Method
+from resel.networks import ContextInputs, Dimensions, Network, PlainNetwork, StochasticPolicy
+from resel.optim import Temperature
+
+_CRITICS = 2
+
+
+@dataclass(frozen=True)
+class SACSettings(SoftSettings):
+    """The hyperparameters of SAC."""
+
+    batch_transitions: Count = 256
+    """Single steps in a batch, drawn uniformly."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, 1, "batch_transitions")
+
+
+class SACLearner(Learner):
+    """One update of SAC."""
+
+    settings: SoftSettings
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.temperature: Temperature = temperature_of(
+            self.settings, self.dims, self.device, self.dtype
+        )
+
+    @staticmethod
+    def networks_of(config: Config, dims: Dimensions) -> dict[str, Network]:
+        return {
+            "policy": config.network.policy(config, dims, deterministic=False),
+            "critic": config.network.critic(config, dims, _CRITICS),
+        }
+
+    @property
+    def sampler(self) -> Sampler:
+        return sampler_of(self.settings)
+
+    @property
+    def schedule(self) -> Schedule:
+        return PerStep(self.config.training.updates_per_step, after=self.settings.learn_after)
+
+    def update(self, batch: Batch, *, want_metrics: bool = False) -> Metrics:
+        settings, n = self.settings, batch.steps
+        batch = batch.to(self.device)
+        inputs, action = self.inputs(batch)
+        mask = batch.mask[:, :-1]  # the last place of a row never counts
+        alpha = self.temperature.value
+        learns_policy = self.updates % settings.policy_delay == 0
+        metrics: Metrics = {}
+
+        with torch.set_grad_enabled(learns_policy):  # runs once for target and policy loss
+            policy = self.policy(inputs, batch.is_first)
+
+        with torch.no_grad():
+            y = self._target(batch, inputs, policy.detach(), alpha)
+        q = self.critic.values_of(
+            embed_counted(self.critic, inputs, batch.is_first), action[:, :-1]
+        )
+        critic_loss = losses.critic_loss(q, y, mask, n)
+        self.step("critic", [critic_loss], metrics if want_metrics else None)
+        self.follow(settings.tau)
+
+        if learns_policy:
+            policy_loss, entropy = self._policy_values(batch, inputs, policy, alpha)
+            # The temperature learns from the entropy alone, so it is finite if the policy's are.
+            skipped = self.step("policy", [policy_loss, entropy], metrics if want_metrics else None)
+            self.temperature.step(entropy, skipped)
+            if want_metrics:
+                metrics |= {"policy_loss": policy_loss.detach(), "entropy": entropy.detach()}
+        if want_metrics:
+            metrics |= {
+                "critic_loss": critic_loss.detach(),
+                "q_mean": losses.masked_mean(q.detach().mean(0), mask, n),
+                "target_mean": losses.masked_mean(y, mask, n),
+                "alpha": alpha,
+            }
+        self.updates += 1
+        return metrics
+
+    def policy_values(self, batch: Batch, inputs: ContextInputs) -> list[Tensor]:
+        policy = self.policy(inputs, batch.is_first)
+        return list(self._policy_values(batch, inputs, policy, self.temperature.value))
+
+    def _target(
+        self, batch: Batch, inputs: ContextInputs, policy: StochasticPolicy, alpha: Tensor
+    ) -> Tensor:
+        """y (rows, length - 1), from the target critics one step further."""
+        settings = self.settings
+        draw = policy.draw(self.generators["noise"])
+        embedded = self.target_critic.embed(inputs, batch.is_first)
+        q = self.target_critic.values(embedded, draw.action)
+        value = draw.expect(losses.soft_value(q, draw.log_prob, alpha))
+        reward = settings.reward_scale * batch.reward[:, :-1]
+        return losses.td_target(reward, batch.terminated[:, :-1], value[:, 1:], settings.gamma)
+
+    def _policy_values(
+        self, batch: Batch, inputs: ContextInputs, policy: StochasticPolicy, alpha: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The loss and the policy's entropy (for Box actions, estimated from the sample)."""
+        with torch.no_grad():
+            embedded = embed_counted(self.critic, inputs, batch.is_first)
+        draw = policy.draw(self.generators["noise"]).before_last()
+        mask, n = batch.mask[:, :-1], batch.steps
+        q = self.critic.values(embedded, draw.action, frozen=True).min(0).values
+        term = draw.expect(losses.soft_policy_term(q, draw.log_prob, alpha))
+        entropy = -losses.masked_mean(draw.expect(draw.log_prob), mask, n)
+        return losses.masked_mean(term, mask, n), entropy
+
+
+SMALL: dict[str, Any] = {
+    "size": "tiny",
+    "lr_policy": 1e-3,
+    "lr_critic": 3e-3,
+    "lr_alpha": 3e-3,
+    "tau": 0.01,
+    "batch_transitions": 256,
+    "warmup_steps": 1000,
+}
+
+METHOD = Method(
+    name="sac",
+    title="SAC",
+    summary="Maximum entropy, two critics, one step at a time: no memory",
+    source="Haarnoja et al. 2018, Soft Actor-Critic Algorithms and Applications",
+    learner=SACLearner,
+    settings=SACSettings,
+    network=PlainNetwork,
+    encoder=None,
+    preset=presets({"warmup_steps": 25_000}, SMALL),
+    figures=("table-mdp",),
+)

@@ -1,0 +1,91 @@
+"""Runs that differ only in their seed, taken together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from resel.analysis.runs import RunRecord, settings_of
+from resel.methods import run_label
+from resel.reports.collection import Collection
+
+_LONGEST_LABEL = 48
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs of one task and one method."""
+
+    task: str
+    label: str
+    runs: list[RunRecord]
+
+    @property
+    def scores(self) -> list[float]:
+        """The final scores of those runs that have one; a diverged run may have none."""
+        found = [run.final_return for run in self.runs if run.final_return is not None]
+        return [score for score in found if math.isfinite(score)]
+
+    @property
+    def same_settings(self) -> bool:
+        """Whether all runs were given the same settings; experiment.json may say otherwise."""
+        return len({_key(run) for run in self.runs}) == 1
+
+
+@dataclass(frozen=True)
+class Study:
+    """The methods that were compared on one task."""
+
+    title: str
+    """Of the experiment; empty for runs that belong to none."""
+    task: str
+    groups: list[Group]
+
+
+def studies(found: Collection) -> list[Study]:
+    """Experiment by experiment with its own labels, then the other runs by equal settings."""
+    runs = {run.path: run for run in found.runs}
+    compared, taken = [], set()
+    for experiment in found.experiments:
+        members = [member for member in experiment.members if member.path in runs]
+        taken |= {member.path for member in members}
+        compared += _by_task(experiment.title, [(m.label, runs[m.path]) for m in members])
+    return compared + _by_task("", [("", run) for run in found.runs if run.path not in taken])
+
+
+def _by_task(title: str, pairs: Sequence[tuple[str, RunRecord]]) -> list[Study]:
+    by_task: dict[str, dict[Any, list[RunRecord]]] = {}
+    for label, run in pairs:
+        # A label groups runs whatever their settings; without one, equal settings do.
+        key = (label, None if label else _key(run))
+        by_task.setdefault(run.config.task, {}).setdefault(key, []).append(run)
+    return [
+        Study(title, task, _named(task, {k: _unique(v) for k, v in by_task[task].items()}))
+        for task in sorted(by_task)
+    ]
+
+
+def _named(task: str, groups: dict[Any, list[RunRecord]]) -> list[Group]:
+    members = list(groups.values())
+    return [
+        Group(task, label or _label(runs, members), runs) for (label, _), runs in groups.items()
+    ]
+
+
+def _unique(runs: list[RunRecord]) -> list[RunRecord]:
+    return list({run.path: run for run in runs}.values())
+
+
+def _key(run: RunRecord) -> tuple[tuple[str, Any], ...]:
+    return tuple(settings_of(run.config).items())
+
+
+def _label(members: list[RunRecord], groups: list[list[RunRecord]]) -> str:
+    """What tells this group from the others of its task, in few words."""
+    own, others = settings_of(members[0].config), [settings_of(g[0].config) for g in groups]
+    telling = [n for n in own if n != "encoder" and any(o[n] != own[n] for o in others)]
+    method = run_label(members[0].config)
+    label = ", ".join([method, *(f"{name}={own[name]}" for name in telling)])
+    return label if len(label) <= _LONGEST_LABEL else f"{method}, {members[0].name}"

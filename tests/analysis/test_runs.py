@@ -1,0 +1,67 @@
+"""Runs read back: whole, young, broken, or not there at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from run_folders import write_run
+
+from resel.analysis.runs import (
+    environment_so_far,
+    label_of,
+    last_recorded,
+    lines_so_far,
+    read_run,
+    result_so_far,
+    saved_step,
+    settings_of,
+)
+from resel.errors import RunDirectoryError
+
+
+def test_a_whole_run(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path / "r", [1.0, 2.0, 4.0], success=True, encoder="gru", seed=7))
+    assert (run.name, run.label, label_of(run.config), run.seed) == ("r", "gru, seed 7", "gru", 7)
+    assert (run.status, run.steps, run.final_return, run.success_rate) == (
+        "completed",
+        2000,
+        3.0,
+        0.5,
+    )
+    assert run.points("eval", "return_mean") == ([0, 1000, 2000], [1.0, 2.0, 4.0])
+
+
+def test_a_young_run_is_scored_by_its_evaluations_so_far(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path / "r", [9.0, 2.0, 4.0], status=None), "young")
+    assert (run.name, run.status, run.final_return) == ("young", "no result yet", 3.0)
+
+
+def test_the_seed_and_the_machine_are_no_settings(tmp_path: Path) -> None:
+    first, same, other = (
+        settings_of(read_run(write_run(tmp_path / name, [0.0], **changes)).config)
+        for name, changes in (
+            ("a", {"seed": 1}),
+            ("b", {"seed": 2, "threads": 2}),
+            ("c", {"gamma": 0.5}),
+        )
+    )
+    assert first == same != other
+
+
+def test_what_can_be_asked_of_a_run_at_any_moment(tmp_path: Path) -> None:
+    nothing = tmp_path / "nothing"
+    run = write_run(tmp_path / "r", [1.0, 2.5])
+    (run / "checkpoints" / "step-000000500").mkdir(parents=True)
+    (run / "checkpoints" / "step-000001000").mkdir()
+    assert last_recorded(run) == (1000, 2.5) and saved_step(run) == 1000
+    assert result_so_far(run)["status"] == "completed" and environment_so_far(run)["cores"] == 2
+    assert len(lines_so_far(run)) == 6
+    for name in ("metrics.jsonl", "result.json", "environment.json"):
+        (run / name).write_text('{"step": 3, "kind"\n')
+    for path in (run, nothing):
+        assert last_recorded(path) == (0, None) and list(lines_so_far(path)) == []
+        assert result_so_far(path) == environment_so_far(path) == {}
+    assert saved_step(nothing) == 0
+    with pytest.raises(RunDirectoryError, match="There is no run in"):
+        read_run(nothing)
