@@ -48,8 +48,8 @@ Item = TypeVar("Item", bound=Named)
 class Registry(Generic[Item]):
     """Items of one kind by name."""
 
-    def __init__(self, what: str, group: str) -> None:
-        self._what, self._group = what, group
+    def __init__(self, what: str, group: str, *needs: str) -> None:
+        self._what, self._group, self._needs = what, group, needs
         self._items: dict[str, Item] = {}
         self._loaded: set[str] = set()
 
@@ -63,8 +63,9 @@ class Registry(Generic[Item]):
         return item
 
     def remove(self, name: str) -> None:
-        """Forget an item that a program has registered."""
+        """Forget an item that a program has registered, or that a package has brought."""
         self._items.pop(name, None)
+        self._loaded.discard(name)
 
     def get(self, name: str) -> Item:
         """The item of that name; refuses unknown names with near matches."""
@@ -122,7 +123,8 @@ class Registry(Generic[Item]):
                 f"{called} cannot be imported ({type(error).__name__}: {error}): mend or remove "
                 "that package."
             ) from error
-        if getattr(item, "name", None) != plugin.name or not hasattr(item, "settings"):
+        whole = all(hasattr(item, needed) for needed in self._needs)
+        if getattr(item, "name", None) != plugin.name or not whole:
             raise ConfigError(
                 f"{called} is {item!r}: the entry point must name a {self._what} called "
                 f"{plugin.name!r}."
@@ -140,5 +142,7 @@ def _entry_points(group: str) -> dict[str, EntryPoint]:
     return {plugin.name: plugin for plugin in entry_points(group=group)}
 
 
-METHODS: Registry[MethodLike] = Registry("method", "resel.methods")
-ENCODERS: Registry[Named] = Registry("encoder", "resel.encoders")
+METHODS: Registry[MethodLike] = Registry(
+    "method", "resel.methods", "settings", "network", "encoder"
+)
+ENCODERS: Registry[Named] = Registry("encoder", "resel.encoders", "settings")
