@@ -74,6 +74,7 @@ class Config:
             method.network(),
             _settings_of(encoder)(),
         )
+        empty._check_names()
         own = empty.flat()
         for name in [name for name in merged if name not in own]:
             if not owners(name):
@@ -100,6 +101,7 @@ class Config:
             }
             top |= {"encoder": encoder, "encoder_settings": kind(**kept)}
             before = dataclasses.replace(self, **top)
+            before._check_names()
         groups: dict[str, dict[str, Any]] = {}
         for name, value in settings.items():
             group = before.group_of(name)
@@ -110,6 +112,15 @@ class Config:
         for group, changes in groups.items():
             top[group] = dataclasses.replace(getattr(before, group), **changes)
         return dataclasses.replace(self, **top)
+
+    def _check_names(self) -> None:
+        """Refuse a setting that two of the groups have: nobody could say which is meant."""
+        names = [name for g in GROUPS for name in field_names(type(getattr(self, g)))]
+        if twice := sorted({name for name in names if names.count(name) > 1 or name in NAMES}):
+            raise ConfigError(
+                f"The setting {twice[0]!r} exists twice in {self.method} with the encoder "
+                f"{self.encoder}: rename it in the method, its network or the encoder."
+            )
 
     def group_of(self, name: str) -> str | None:
         """The group a setting lives in; None if there is no such setting here."""

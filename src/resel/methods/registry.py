@@ -46,6 +46,9 @@ class Method:
     """Figures and tables of the paper in which it appears."""
 
 
+METHODS.kind = Method
+
+
 def register_method(method: Method) -> Method:
     """Make a method available to agents, commands and experiments."""
     METHODS.add(method)

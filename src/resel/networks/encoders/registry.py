@@ -31,6 +31,9 @@ class EncoderSpec:
     if there is no such."""
 
 
+ENCODERS.kind = EncoderSpec
+
+
 def register_encoder(spec: EncoderSpec) -> EncoderSpec:
     """Make an encoder available to every method that has one."""
     ENCODERS.add(spec)
