@@ -70,7 +70,7 @@ class Step(NamedTuple):
     ended: bool
     next_observation: Tensor
     row: int
-    place: int
+    slot: int
 
 
 def steps_of(batch: Batch, learner: Learner) -> list[Step]:
@@ -221,7 +221,7 @@ class SlowSAC(SlowMethod):
         y = []
         for s in steps:
             with torch.no_grad():
-                spot = noise[s.row, s.place + 1]
+                spot = noise[s.row, s.slot + 1]
                 v, _ = self.value(self.smaller, alpha, s.next_observation, spot, target)
             y.append(s.reward + (0 if s.ended else self.settings.gamma * float(v)))
         loss: Any = 0.0
@@ -239,7 +239,7 @@ class SlowSAC(SlowMethod):
             noise = self.noise(batch, generator) if draws else none
             total, log_prob = torch.zeros(2, dtype=torch.float64)
             for s in steps:
-                spot = noise[s.row, s.place]
+                spot = noise[s.row, s.slot]
                 v, own = self.value(self.smaller, alpha, s.observation, spot, critic)
                 total, log_prob = total - v, log_prob + own
             self.descend("policy", total / len(steps))
@@ -261,7 +261,7 @@ class SlowTD3(SlowMethod):
         for s in steps:
             with torch.no_grad():
                 action = torch.tanh(self.policy_output(self.targets["policy"], s.next_observation))
-                jitter = settings.target_noise * noise[s.row, s.place + 1]
+                jitter = settings.target_noise * noise[s.row, s.slot + 1]
                 jitter = jitter.clamp(-settings.target_noise_clip, settings.target_noise_clip)
                 action = (action + jitter).clamp(-1, 1)
                 q1, q2 = self.q(self.targets["critic"], s.next_observation, action)
@@ -297,7 +297,7 @@ class SlowTQC(SlowMethod):
         for s in steps:
             with torch.no_grad():
                 output = self.policy_output(policy, s.next_observation)
-                action, log_prob = self.sampled(output, noise[s.row, s.place + 1])
+                action, log_prob = self.sampled(output, noise[s.row, s.slot + 1])
                 atoms = self.q(self.targets["critic"], s.next_observation, action)
                 smallest = sorted(z.item() for head in atoms for z in head)[:kept]
                 tail = 0 if s.ended else settings.gamma
@@ -316,7 +316,7 @@ class SlowTQC(SlowMethod):
         total, log_probs = torch.zeros(2, dtype=torch.float64)
         for s in steps:
             output = self.policy_output(policy, s.observation)
-            action, log_prob = self.sampled(output, noise[s.row, s.place])
+            action, log_prob = self.sampled(output, noise[s.row, s.slot])
             q = torch.stack(self.q(critic, s.observation, action)).mean()
             total, log_probs = total + alpha * log_prob - q, log_probs + log_prob
         self.descend("policy", total / len(steps))

@@ -170,7 +170,7 @@ def test_the_episodes_of_a_skipped_update_are_named() -> None:
     third, fourth = list(judge.buffer)
     judge.guard.remember(1, [third.begin + 1], 4)  # a window inside the third
     judge.guard.remember(2, [fourth.begin, third.begin], 4)
-    judge.guard.remember(3, [fourth.begin], 3)  # another was in that place when it was learned from
+    judge.guard.remember(3, [fourth.begin], 3)  # another was in that step when it was learned from
     judge.guard.judge([bad(1), step(2), bad(2, "policy"), bad(3)], judge.buffer, 4)
     bursts = dict(judge.guard.state()[1]["bursts"])
     assert judge.guard.state()[1]["events"][0]["episodes"] == "3"

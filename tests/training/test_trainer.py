@@ -173,7 +173,7 @@ def test_callbacks_see_where_the_run_stands(make_trainer: Make) -> None:
     trainer.train(8, [seen.append])
     assert [(p.step, p.total, p.episodes) for p in seen[:2]] == [(5, 12, 1), (6, 12, 1)]
     assert seen[-1].episodes == 2
-    stored = trainer.buffer.rewards[6:11].sum(dtype=np.float64)  # 5 steps and a last place each
+    stored = trainer.buffer.rewards[6:11].sum(dtype=np.float64)  # 5 steps and a last step each
     assert seen[-1].episode_return == pytest.approx(stored)
     assert seen[-1].evaluation_return == trainer.evaluator.history[-1][1]
 

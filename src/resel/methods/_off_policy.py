@@ -75,9 +75,9 @@ def sampler_of(settings: Any) -> Sampler:
 
 
 def embed_counted(critic: CriticNetwork, inputs: ContextInputs, is_first: Tensor) -> Any:
-    """The critic's embedding at all places of a row but the last, which never counts.
+    """The critic's embedding at all steps of a row but the last, which never counts.
 
-    With rows of two places, single transitions, this saves half of the critic's work.
+    With rows of two steps, single transitions, this saves half of the critic's work.
     """
     return critic.embed(ContextInputs(*(x[:, :-1] for x in inputs)), is_first[:, :-1])
 

@@ -1,7 +1,7 @@
 """The critic ensemble: E independent MLPs on the same input.
 
 Glossary
-    N places, E heads, I inputs, H hidden width, O outputs
+    N steps, E heads, I inputs, H hidden width, O outputs
 
 The first layer is one matrix product for all heads, later ones are batched over the heads. On a
 CPU, bias, ELU and a last layer of one output take a single pass over the activations, and gradients

@@ -1,7 +1,7 @@
 """MLPs with the activations and first weights of the comparison methods, one or many side by side.
 
 Glossary
-    N places, E heads, I inputs, O outputs
+    N steps, E heads, I inputs, O outputs
 """
 
 from __future__ import annotations
