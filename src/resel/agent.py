@@ -249,10 +249,15 @@ class Agent:
         `env` is needed where it was not trained on a named task.
         """
         config, bundle = read_agent(path)
+        if cls._method not in (None, config.method):
+            raise ConfigError(
+                f"The agent at {os.fspath(path)} learned with {config.method}, but {cls.__name__} "
+                f"is an agent with the method {cls._method}: use Agent.load(path)."
+            )
         if env is None and not config.task:
             raise ConfigError(
                 f"The agent at {os.fspath(path)} was trained on an environment without a name: "
-                "pass it as RESeL.load(path, env=...)."
+                f"pass it as {cls.__name__}.load(path, env=...)."
             )
         # The machine may be another one, and acting needs no processes.
         config = config.replace(device=device, env_workers=False)

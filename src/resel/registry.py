@@ -10,8 +10,10 @@ It is imported when it is asked for by name, or when all are listed.
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import functools
+from collections import defaultdict
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -52,9 +54,12 @@ class Registry(Generic[Item]):
         self._what, self._group = what, group
         self._items: dict[str, Item] = {}
         self._loaded: set[str] = set()
+        self.kind: type[Any] = object
+        """The class of its items, named by the room that has it."""
 
     def add(self, item: Item) -> Item:
         """Register an item; a name is given once."""
+        self._check(item, f"What was to be registered as a {self._what}")
         if item.name in self._items:
             raise ConfigError(
                 f"There is a {self._what} named {item.name!r} already: give yours another name."
@@ -63,15 +68,16 @@ class Registry(Generic[Item]):
         return item
 
     def remove(self, name: str) -> None:
-        """Forget an item that a program has registered."""
+        """Forget an item that a program has registered, or that a package has brought."""
         self._items.pop(name, None)
+        self._loaded.discard(name)
 
     def get(self, name: str) -> Item:
         """The item of that name; refuses unknown names with near matches."""
         known = isinstance(name, str)  # settings may bring anything
-        plugin = self._plugins().get(name) if known else None
-        if plugin is not None and name not in self._loaded:
-            return self._load(plugin)
+        plugins = self._plugins().get(name) if known else None
+        if plugins is not None and name not in self._loaded:
+            return self._load(plugins)
         if not known or name not in self._items:
             near = difflib.get_close_matches(str(name), self.names(), n=3)
             hint = f"Did you mean {', '.join(near)}?" if near else ""
@@ -108,36 +114,64 @@ class Registry(Generic[Item]):
         """The name of whatever was registered first."""
         return next(iter(self._items))
 
-    def _load(self, plugin: EntryPoint) -> Item:
-        origin = plugin.dist.name if plugin.dist is not None else plugin.value
-        called = f"The {self._what} {plugin.name!r} of the package {origin}"
-        if plugin.name in self._items:
+    def _load(self, plugins: list[EntryPoint]) -> Item:
+        plugin = plugins[0]
+        called = f"The {self._what} {plugin.name!r} of {_origin(plugin)}"
+        if len(plugins) > 1:
             raise ConfigError(
-                f"{called} takes a name that is taken: rename it in that package, or remove it."
+                f"The {self._what} {plugin.name!r} is offered by "
+                f"{' and by '.join(map(_origin, plugins))}: remove one of them."
             )
         try:
-            item = plugin.load()
+            item: Item = plugin.load()
         except Exception as error:  # whatever a foreign module raises
             raise ConfigError(
                 f"{called} cannot be imported ({type(error).__name__}: {error}): mend or remove "
                 "that package."
             ) from error
-        if getattr(item, "name", None) != plugin.name or not hasattr(item, "settings"):
+        self._check(item, called)
+        if item.name != plugin.name:
             raise ConfigError(
-                f"{called} is {item!r}: the entry point must name a {self._what} called "
-                f"{plugin.name!r}."
+                f"{called} calls itself {item.name!r}: it needs the same name in the entry point."
+            )
+        if self._items.get(plugin.name, item) is not item:  # its module may have registered it
+            raise ConfigError(
+                f"{called} takes a name that is taken: rename it in that package, or remove it."
             )
         self._items[plugin.name] = item
         self._loaded.add(plugin.name)
-        return self._items[plugin.name]
+        return item
 
-    def _plugins(self) -> dict[str, EntryPoint]:
+    def _check(self, item: object, called: str) -> None:
+        """Refuse what could not be used later, where nobody would know whose it is."""
+        if not isinstance(item, self.kind):
+            raise ConfigError(f"{called} is {item!r}: it must be a {self.kind.__name__}.")
+        for part in ("settings", "network"):
+            kind = getattr(item, part, None)
+            if kind is None:
+                continue
+            if not isinstance(kind, type) or not dataclasses.is_dataclass(kind):
+                raise ConfigError(f"{called} has {kind!r} as {part}: it must be a dataclass.")
+            for field in dataclasses.fields(kind):
+                if field.default is field.default_factory:  # both missing
+                    raise ConfigError(
+                        f"{called} has a setting {field.name!r} without a default: give it one."
+                    )
+
+    def _plugins(self) -> dict[str, list[EntryPoint]]:
         return _entry_points(self._group)
 
 
+def _origin(plugin: EntryPoint) -> str:
+    return f"the package {plugin.dist.name}" if plugin.dist is not None else plugin.value
+
+
 @functools.cache
-def _entry_points(group: str) -> dict[str, EntryPoint]:
-    return {plugin.name: plugin for plugin in entry_points(group=group)}
+def _entry_points(group: str) -> dict[str, list[EntryPoint]]:
+    found: dict[str, list[EntryPoint]] = defaultdict(list)
+    for plugin in entry_points(group=group):
+        found[plugin.name].append(plugin)
+    return dict(found)
 
 
 METHODS: Registry[MethodLike] = Registry("method", "resel.methods")

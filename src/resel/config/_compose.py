@@ -74,6 +74,7 @@ class Config:
             method.network(),
             _settings_of(encoder)(),
         )
+        empty._check_names()
         own = empty.flat()
         for name in [name for name in merged if name not in own]:
             if not owners(name):
@@ -100,6 +101,7 @@ class Config:
             }
             top |= {"encoder": encoder, "encoder_settings": kind(**kept)}
             before = dataclasses.replace(self, **top)
+            before._check_names()
         groups: dict[str, dict[str, Any]] = {}
         for name, value in settings.items():
             group = before.group_of(name)
@@ -110,6 +112,15 @@ class Config:
         for group, changes in groups.items():
             top[group] = dataclasses.replace(getattr(before, group), **changes)
         return dataclasses.replace(self, **top)
+
+    def _check_names(self) -> None:
+        """Refuse a setting that two of the groups have: nobody could say which is meant."""
+        names = [name for g in GROUPS for name in field_names(type(getattr(self, g)))]
+        if twice := sorted({name for name in names if names.count(name) > 1 or name in NAMES}):
+            raise ConfigError(
+                f"The setting {twice[0]!r} exists twice in {self.method} with the encoder "
+                f"{self.encoder}: rename it in the method, its network or the encoder."
+            )
 
     def group_of(self, name: str) -> str | None:
         """The group a setting lives in; None if there is no such setting here."""
@@ -162,13 +173,17 @@ class Config:
 
     def _no_such(self, name: str) -> ConfigError:
         """The error for a setting that this method and encoder do not have."""
-        said = f"There is no setting named {name!r}."
-        if found := owners(name):
-            here = f"{self.method} with {self.encoder}" if self.encoder else self.method
-            said = f"{here} has no setting {name!r}: it belongs to {', '.join(found)}."
-        near = OTHER_NAMES.get(name) or difflib.get_close_matches(name, self.flat(), n=3)
-        hint = f" Did you mean {', '.join(near)}?" if near and not found else ""
-        return ConfigError(said + hint)
+        here, others = self.flat(), OTHER_NAMES.get(name, [])
+        meant = [other for other in others if other.split()[0] in here]
+        for foreign in [] if meant else [name, *(other.split()[0] for other in others)]:
+            if found := owners(foreign):
+                who = f"{self.method} with {self.encoder}" if self.encoder else self.method
+                return ConfigError(
+                    f"{who} has no setting {foreign!r}: it belongs to {', '.join(found)}."
+                )
+        near = meant or difflib.get_close_matches(name, here, n=3)
+        hint = f" Did you mean {', '.join(near)}?" if near else ""
+        return ConfigError(f"There is no setting named {name!r}.{hint}")
 
 
 def _settings_of(encoder: str | None) -> type[Any]:

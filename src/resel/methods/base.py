@@ -47,6 +47,9 @@ class Learner(ABC):
 
     follows: ClassVar[tuple[str, ...]] = ("critic",)
     """Networks of which a slowly moving copy, the target, is kept."""
+    batch_statistics: ClassVar[bool] = False
+    """Whether its networks look at several steps of a batch together, as batch normalisation does:
+    then what else is in a batch, and how it is laid out, makes a difference."""
 
     def __init__(
         self,

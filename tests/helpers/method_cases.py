@@ -1,0 +1,131 @@
+"""Every method of the registry on every space it declares, with networks of eight units."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from resel.config import Config
+from resel.data import Batch, ReplayBuffer, Trajectory, pack
+from resel.errors import ConfigError
+from resel.methods import Learner, Method, build_learner, methods
+from resel.networks import Dimensions, encoder_spec
+
+DIMENSIONS = {
+    "Box": Dimensions(3, 2, discrete=False),
+    "Discrete": Dimensions(3, 4, discrete=True),
+}
+LENGTHS = (6, 1, 9, 4)
+_FLOATS = ("observation", "action", "reward", "terminated")
+
+_METHODS = methods()[0]
+every_method = pytest.mark.parametrize("method", _METHODS, ids=[m.name for m in _METHODS])
+_CASES = [(method, space) for method in _METHODS for space in method.spaces]
+every_case = pytest.mark.parametrize(
+    ("method", "space"), _CASES, ids=[f"{method.name}-{space}" for method, space in _CASES]
+)
+
+
+def small_config(method: Method, size: int = 8, **settings: Any) -> Config:
+    """The method's defaults with all its scaled sizes the same."""
+    config = Config.build("", {"method": method.name})
+    sizes = dict.fromkeys(config.sized("tiny"), size)
+    return config.replace(**{**sizes, "device": "cpu", "seed": 1, **settings})
+
+
+def turned(config: Config) -> Config:
+    """The same with every switch of the method turned, where they can be turned together."""
+    switches = {k: not v for k, v in vars(config.algorithm).items() if isinstance(v, bool)}
+    try:
+        return config.replace(**switches)
+    except ConfigError:
+        return config
+
+
+def has_memory(config: Config) -> bool:
+    """Whether its policy can know what was seen some steps ago."""
+    return config.encoder is not None and encoder_spec(config.encoder).memory
+
+
+def small_learner(config: Config, space: str, dtype: torch.dtype = torch.float32) -> Learner:
+    """A learner that has seen some observations."""
+    dims = DIMENSIONS[space]
+    learner = build_learner(config, dims, torch.device("cpu"), dtype)
+    seen = np.random.default_rng(0).normal(size=(20, dims.observation))
+    learner.normalizer.update(seen.astype(np.float32))
+    return learner
+
+
+def noise_buffer(space: str, lengths: Sequence[int] = LENGTHS, seed: int = 0) -> ReplayBuffer:
+    """Episodes of noise, every second one terminated."""
+    dims, rng = DIMENSIONS[space], np.random.default_rng(seed)
+    buffer = ReplayBuffer(200, dims.observation, 1 if dims.discrete else dims.action)
+    for number, length in enumerate(lengths):
+        action = (
+            rng.integers(dims.action, size=(length, 1))
+            if dims.discrete
+            else rng.uniform(-1, 1, (length, dims.action))
+        )
+        buffer.add(
+            Trajectory(
+                rng.normal(size=(length + 1, dims.observation)).astype(np.float32),
+                action.astype(np.float32),
+                rng.normal(size=length).astype(np.float32),
+                terminated=number % 2 == 0,
+            )
+        )
+    return buffer
+
+
+def noise_batch(
+    space: str, rows: int = 1, dtype: torch.dtype = torch.float32, seed: int = 0
+) -> Batch:
+    """All of these episodes on so many rows."""
+    buffer = noise_buffer(space, seed=seed)
+    batch = pack(buffer, list(buffer), rows)
+    columns = {name: getattr(batch, name).to(dtype) for name in _FLOATS}
+    return dataclasses.replace(batch, **columns)
+
+
+def sampled(learner: Learner, space: str, seed: int = 0) -> Batch:
+    """A batch as the method itself draws it."""
+    rng = np.random.default_rng(seed)
+    return learner.sampler.draw(noise_buffer(space), rng, learner.policy.suitable_rows)
+
+
+def tensors_of(learner: Learner) -> dict[str, Tensor]:
+    """Copies of all tensors that the next update depends on."""
+    found = learner.weights() | {f"state/{k}": v for k, v in learner.state()[0].items()}
+    return {name: tensor.detach().clone() for name, tensor in found.items()}
+
+
+def saved(learner: Learner) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any]]:
+    """Weights, state and document, as they would come back from a disk."""
+    tensors, document = learner.state()
+    return (
+        copy.deepcopy({k: v.detach() for k, v in learner.weights().items()}),
+        copy.deepcopy(tensors),
+        json.loads(json.dumps(document)),
+    )
+
+
+def same_bits(one: dict[str, Tensor], other: dict[str, Tensor], names: Iterable[str] = ()) -> None:
+    """Refuse tensors that differ, NaN equal to NaN; all of them if none is named."""
+    assert one.keys() == other.keys()
+    for name in names or one:
+        torch.testing.assert_close(
+            one[name],
+            other[name],
+            rtol=0,
+            atol=0,
+            equal_nan=True,
+            msg=lambda m, n=name: f"{n}: {m}",
+        )

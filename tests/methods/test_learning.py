@@ -1,0 +1,48 @@
+"""Every method learns something, on every space it declares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from method_cases import every_case, has_memory, small_config
+from recall_tasks import SOLVED, Sign
+
+from resel import Agent
+from resel.methods import Method
+
+_STEPS = 1000
+_EPISODES = 20
+_QUICK: dict[str, Any] = {
+    "lr_context_encoder": 3e-3,
+    "lr_policy": 3e-3,
+    "lr_critic": 3e-3,
+    "lr_alpha": 1e-2,
+    "gamma": 0.5,
+    "tau": 0.02,
+    "batch_steps": 128,
+    "batch_transitions": 128,
+    "batch_windows": 16,
+    "warmup_steps": 200,
+    "updates_per_step": 0.5,
+    "buffer_steps": 10_000,
+    "eval_every": 0,
+    "checkpoint_every": 0,
+}
+"""For whoever has these settings."""
+
+
+@every_case
+def test_it_learns(method: Method, space: str) -> None:
+    config = small_config(method, 16)
+    config = config.replace(**{k: v for k, v in _QUICK.items() if k in config.flat()})
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        agent = Agent(lambda: Sign(space, hidden=has_memory(config)), config=config)
+        untrained, _ = agent.evaluate(_EPISODES)
+        agent.learn(_STEPS)
+        trained, _ = agent.evaluate(_EPISODES)
+    finally:
+        torch.set_num_threads(threads)
+    assert trained > (untrained + SOLVED) / 2
