@@ -106,8 +106,8 @@ def test_plug_ins_that_cannot_be_had_are_listed_with_the_reason(
     capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plugins = {
-        "absent": EntryPoint("absent", "no_such_module:METHOD", "resel.methods"),
-        "strange": EntryPoint("strange", "os:sep", "resel.methods"),
+        "absent": [EntryPoint("absent", "no_such_module:METHOD", "resel.methods")],
+        "strange": [EntryPoint("strange", "os:sep", "resel.methods")],
     }
     monkeypatch.setattr(
         "resel.registry._entry_points",
@@ -117,11 +117,11 @@ def test_plug_ins_that_cannot_be_had_are_listed_with_the_reason(
     assert max(map(len, text.splitlines())) <= 80
     missing = text[text.index("Not available") :]
     assert "absent" in missing and "No module named 'no_such_module'" in words(missing)
-    assert "the entry point must name a method called 'strange'" in words(missing)
+    assert "it must be a Method" in words(missing)
     faults = {entry["name"]: entry["fault"] for entry in json.loads(told(capsys, "--json"))}
     assert "cannot be imported" in faults["absent"] and "os" in faults["strange"]
     assert "cannot be imported" in refused(capsys, "train", "TMaze-v0", "--method", "absent")
-    assert "must name a method" in refused(capsys, "methods", "--show", "strange")
+    assert "it must be a Method" in refused(capsys, "methods", "--show", "strange")
     # A setting nobody has is still told in words.
     assert "Did you mean" in refused(capsys, "train", "TMaze-v0", "--learning-starts", "5")
 
@@ -133,7 +133,7 @@ def test_a_plug_in_is_a_method_like_ours(capsys: Any, monkeypatch: pytest.Monkey
     plugin = EntryPoint("echo-method", "other_methods:PLUGIN", "resel.methods")
     monkeypatch.setattr(
         "resel.registry._entry_points",
-        lambda group: {"echo-method": plugin} if group == "resel.methods" else {},
+        lambda group: {"echo-method": [plugin]} if group == "resel.methods" else {},
     )
     try:
         assert " echo-method  Echo" in told(capsys)
