@@ -40,7 +40,6 @@ _TINY: dict[str, Any] = {
     "width": 8,
     "embedding": 4,
     "head_width": 8,
-    "state_size": 4,
     "n_critics": 2,
     "subset_size": 2,
     "batch_steps": 30,
@@ -139,7 +138,9 @@ def tiny() -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def tiny_flags() -> list[str]:
     """The same as flags of `resel train`."""
-    return [word for name, value in _TINY.items() for word in (_flag(name), str(value))]
+    own = Config.build("", _TINY).flat()  # flags of other encoders are refused
+    given = [(name, value) for name, value in _TINY.items() if name in own]
+    return [word for name, value in given for word in (_flag(name), str(value))]
 
 
 def _flag(name: str) -> str:

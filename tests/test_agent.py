@@ -20,7 +20,7 @@ from gymnasium import spaces
 
 import resel
 from resel import RESeL, configure
-from resel.config import SIZES, Config
+from resel.config import Config
 from resel.envs import CheckedEnv
 from resel.errors import (
     BadInputError,
@@ -218,14 +218,14 @@ def test_what_is_no_environment(tiny: dict[str, Any], env: Any) -> None:
 
 def test_explicit_beats_size_beats_preset() -> None:
     preset = configure("TMaze-v0")
-    assert preset.network.encoder == "gru" and preset.network.width == SIZES["tiny"]["width"]
+    assert preset.encoder == "gru" and preset.network.width == preset.sized("tiny")["width"]
     sized = configure("TMaze-v0", size="small")
-    assert sized.network.width == SIZES["small"]["width"]
-    assert sized.network.encoder == "gru"  # what the size does not speak of stays
+    assert sized.network.width == sized.sized("small")["width"] == 128
+    assert sized.encoder == "gru"  # what the size does not speak of stays
     both = configure("TMaze-v0", size="small", width=24, encoder="mlp")
-    assert both.network.width == 24 and both.network.encoder == "mlp"
-    assert both.network.embedding == SIZES["small"]["embedding"]
-    assert configure("Pendulum-v1") == Config(task="Pendulum-v1")
+    assert both.network.width == 24 and both.encoder == "mlp"
+    assert both.network.embedding == both.sized("small")["embedding"]
+    assert configure("Pendulum-v1") == Config.build("Pendulum-v1")
 
 
 def test_keywords_reach_the_agent(tiny: dict[str, Any]) -> None:
@@ -242,7 +242,7 @@ def test_keywords_reach_the_agent(tiny: dict[str, Any]) -> None:
         ({"lr_ce": 1e-4}, r"Did you mean lr_context_encoder\?"),
         ({"lr": 1e-4}, r"Did you mean lr_context_encoder, lr_policy, lr_critic\?"),
         ({"learning_rate": 1e-4}, "Did you mean lr_context_encoder, lr_policy"),
-        ({"encoder": "transformer"}, "choose one of mamba, gru, lstm, mlp"),
+        ({"encoder": "xyz"}, r"no encoder 'xyz'\. Choose one of mamba, gru, lstm, mlp"),
         ({"size": "huge"}, "choose one of paper, small, tiny"),
         ({"preset": "mine"}, "choose from paper"),
         ({"width": 0}, "width=0 is too small"),
@@ -313,7 +313,7 @@ def test_a_loop_of_predict_is_the_policy_over_the_sequence(
     with torch.no_grad():
         mode = learner.policy(ContextInputs(*(x[None] for x in inputs)), start).mode()[0].numpy()
     if learner.dims.discrete:
-        assert (mode + 1).tolist() == actions.tolist()  # Discrete(3, start=1)
+        assert (mode[:, 0] + 1).tolist() == actions.tolist()  # Discrete(3, start=1)
     else:
         expected = np.stack([action_spec.to_env(a) for a in mode])
         np.testing.assert_allclose(actions, expected, atol=2e-5)

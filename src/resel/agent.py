@@ -50,8 +50,7 @@ def configure(
     """The settings of a method on a task: its preset, then the network size, then what is asked."""
     chosen = get_method(method or default_method())
     layer = preset_settings(chosen, task, preset)
-    usual_size = layer.pop("size", None)
-    usual_encoder = layer.pop("encoder", None)
+    usual_size, usual_encoder = layer.pop("size", None), layer.pop("encoder", None)
     encoder = settings.pop("encoder", None) or usual_encoder
     names = {"method": chosen.name, "encoder": encoder}
     bare = Config.build(task, names)
@@ -250,10 +249,15 @@ class Agent:
         `env` is needed where it was not trained on a named task.
         """
         config, bundle = read_agent(path)
+        if cls._method not in (None, config.method):
+            raise ConfigError(
+                f"The agent at {os.fspath(path)} learned with {config.method}, but {cls.__name__} "
+                f"is an agent with the method {cls._method}: use Agent.load(path)."
+            )
         if env is None and not config.task:
             raise ConfigError(
                 f"The agent at {os.fspath(path)} was trained on an environment without a name: "
-                "pass it as RESeL.load(path, env=...)."
+                f"pass it as {cls.__name__}.load(path, env=...)."
             )
         # The machine may be another one, and acting needs no processes.
         config = config.replace(device=device, env_workers=False)

@@ -68,7 +68,7 @@ class Registry(Generic[Item]):
         return item
 
     def remove(self, name: str) -> None:
-        """Forget an item that a program has registered."""
+        """Forget an item that a program has registered, or that a package has brought."""
         self._items.pop(name, None)
         self._loaded.discard(name)
 

@@ -9,20 +9,21 @@ from run_folders import write_run
 
 from resel.analysis.runs import (
     environment_so_far,
-    label_of,
     last_recorded,
     lines_so_far,
     read_run,
     result_so_far,
     saved_step,
+    settings_key,
     settings_of,
 )
 from resel.errors import RunDirectoryError
+from resel.methods import methods, run_label
 
 
 def test_a_whole_run(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path / "r", [1.0, 2.0, 4.0], success=True, encoder="gru", seed=7))
-    assert (run.name, run.label, label_of(run.config), run.seed) == ("r", "gru, seed 7", "gru", 7)
+    assert (run.name, run.label, run_label(run.config), run.seed) == ("r", "gru, seed 7", "gru", 7)
     assert (run.status, run.steps, run.final_return, run.success_rate) == (
         "completed",
         2000,
@@ -47,6 +48,21 @@ def test_the_seed_and_the_machine_are_no_settings(tmp_path: Path) -> None:
         )
     )
     assert first == same != other
+
+
+def test_equal_settings_have_one_key_whatever_the_method(tmp_path: Path) -> None:
+    keys = [
+        settings_key(read_run(write_run(tmp_path / str(number), [0.0], **changes)).config)
+        for number, changes in enumerate(
+            (
+                {"env_kwargs": {"length": 5, "corridor": 1}},
+                {"env_kwargs": {"corridor": 1, "length": 5}, "seed": 4},
+                {"env_kwargs": {"length": 6, "corridor": 1}},
+                *({"method": method.name} for method in methods()[0]),
+            )
+        )
+    ]
+    assert keys[0] == keys[1] and len(set(keys)) == len(keys) - 1
 
 
 def test_what_can_be_asked_of_a_run_at_any_moment(tmp_path: Path) -> None:

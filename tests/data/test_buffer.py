@@ -32,25 +32,25 @@ def episode(length: int, number: int, terminated: bool = False) -> Trajectory:
 
 @dataclass
 class EndlessTape:
-    """Every episode there ever was, at its place on a tape that never ends.
+    """Every episode there ever was, at its slot on a row that never ends.
 
-    The ring is that tape seen modulo its size: an episode is lost once the newest one reaches its
-    first place again, or while more than `capacity` steps are held.
+    The ring is that row seen modulo its size: an episode is lost once the newest one reaches its
+    first slot again, or while more than `capacity` steps are held.
     """
 
-    places: int
+    slots: int
     capacity: int
     at: int = 0
     held: list[tuple[int, Trajectory]] = field(default_factory=list)
 
     def add(self, trajectory: Trajectory) -> None:
         size = len(trajectory) + 1
-        lap, place = divmod(self.at, self.places)
-        if place + size > self.places:  # episodes are not split: the rest of this lap stays empty
-            self.at = (lap + 1) * self.places
+        lap, slot = divmod(self.at, self.slots)
+        if slot + size > self.slots:  # episodes are not split: the rest of this lap stays empty
+            self.at = (lap + 1) * self.slots
         self.held.append((self.at, trajectory))
         self.at += size
-        self.held = [(begin, t) for begin, t in self.held if begin + self.places >= self.at]
+        self.held = [(begin, t) for begin, t in self.held if begin + self.slots >= self.at]
         while sum(len(t) for _, t in self.held) > self.capacity:
             self.held.pop(0)
 
@@ -80,7 +80,7 @@ def assert_holds(buffer: ReplayBuffer, expected: list[Trajectory]) -> None:
 @settings(max_examples=150, deadline=None)
 @given(
     capacity=st.integers(1, 80),
-    # Many short episodes fill the places before the steps, and then a long one has to wrap.
+    # Many short episodes fill the slots before the steps, and then a long one has to wrap.
     lengths=st.lists(st.sampled_from([1, 1, 1, 2, 3, 9, 30]), min_size=1, max_size=90),
     seed=st.integers(0, 100),
 )
@@ -284,3 +284,14 @@ def test_a_restore_that_fails_leaves_an_empty_buffer() -> None:
     assert len(new) == new.steps == 0
     new.add(episode(3, 1))
     assert_holds(new, [episode(3, 1)])
+
+
+def test_after_a_restore_only_what_was_restored_is_drawn() -> None:
+    old, new = filled([5, 7]), filled([40, 40, 40])
+    rng = np.random.default_rng(0)
+    new.sample_steps(10, rng)
+    new.uniform_windows(10, 3, rng)
+    data = [block.copy() for piece in old for block in old.blocks(piece)]
+    new.restore(new.read_index(old.state()), reading(data))
+    assert new.sample_steps(200, rng)[0].max() < 13
+    assert max(piece.begin + piece.length for piece in new.uniform_windows(200, 3, rng)) <= 13

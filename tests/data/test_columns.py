@@ -1,4 +1,4 @@
-"""Named columns go with the steps of their episode: into the ring, out of it and onto the tape."""
+"""Named columns go with the steps of their episode: into the ring, out of it and onto the row."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def filled(lengths: list[int], capacity: int) -> ReplayBuffer:
 
 
 def check(batch: Batch, pieces: list[EpisodeSlice]) -> None:
-    """Every place that holds an observation has the columns of its episode and step."""
+    """Every step that holds an observation has the columns of its episode and step."""
     assert {name: column.shape[2] for name, column in batch.extras.items()} == SIZES
     last = torch.zeros_like(batch.mask)  # o_L of each piece, which `mask` leaves out
     last[:, 1:] = batch.mask[:, :-1] & ~batch.mask[:, 1:]

@@ -1,4 +1,4 @@
-"""The tape against a place-by-place construction."""
+"""The packed sequence against a step-by-step construction."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ Place = dict[str, object]
 def naive_rows(
     buffer: ReplayBuffer, pieces: list[EpisodeSlice], layout: list[list[int]]
 ) -> list[list[Place]]:
-    """Every place of every row, written out."""
+    """Every step of every row, written out."""
     rows: list[list[Place]] = []
     for row in layout:
-        places: list[Place] = []
+        slots: list[Place] = []
         for i in row:
             piece = pieces[i]
             for t in range(piece.length + 1):
                 at, last = piece.begin + t, t == piece.length
-                places.append(
+                slots.append(
                     {
                         "observation": buffer.observations[at].tolist(),
                         "action": [0.0, 0.0] if last else buffer.actions[at].tolist(),
@@ -51,8 +51,8 @@ def naive_rows(
                         "mask": not last,
                     }
                 )
-        rows.append(places)
-    length = max(len(places) for places in rows)
+        rows.append(slots)
+    length = max(len(slots) for slots in rows)
     nothing: Place = {
         "observation": [0.0] * 3,
         "action": [0.0] * 2,
@@ -61,7 +61,7 @@ def naive_rows(
         "is_first": True,
         "mask": False,
     }
-    return [places + [nothing] * (length - len(places)) for places in rows]
+    return [slots + [nothing] * (length - len(slots)) for slots in rows]
 
 
 @settings(max_examples=80, deadline=None)
@@ -80,7 +80,7 @@ def test_equals_the_naive_tape(lengths: list[int], rows: int, windows: bool, see
     expected = naive_rows(buffer, pieces, layout)
     for name in expected[0][0]:
         found = getattr(batch, name).tolist()
-        assert found == [[place[name] for place in row] for row in expected], name
+        assert found == [[step[name] for step in row] for row in expected], name
     assert batch.steps == sum(piece.length for piece in pieces) == int(batch.mask.sum())
     assert batch.padding == batch.is_first.numel() - batch.steps - len(pieces)
     assert (batch.padding == 0) or rows > 1
@@ -89,7 +89,7 @@ def test_equals_the_naive_tape(lengths: list[int], rows: int, windows: bool, see
 
 
 def trajectories(batch: Batch) -> list[tuple[int, int, int]]:
-    """(row, begin, steps) of every trajectory on the tapes, read off the flags alone."""
+    """(row, begin, steps) of every trajectory on the packed sequences, read off the flags alone."""
     found = []
     for row in range(batch.is_first.shape[0]):
         for t in range(batch.is_first.shape[1]):
@@ -115,11 +115,11 @@ def test_every_step_appears_exactly_once(lengths: list[int], rows: int) -> None:
     by_length = {piece.length: piece for piece in pieces}
     for row, begin, steps in seen:
         piece = by_length[steps]
-        places = slice(begin, begin + steps + 1)
+        slots = slice(begin, begin + steps + 1)
         source = slice(piece.begin, piece.begin + steps + 1)
-        np.testing.assert_array_equal(batch.observation[row, places], buffer.observations[source])
-        assert batch.is_first[row, places].tolist() == [True] + [False] * steps
-        assert bool(batch.terminated[row, places].sum()) == piece.terminated
+        np.testing.assert_array_equal(batch.observation[row, slots], buffer.observations[source])
+        assert batch.is_first[row, slots].tolist() == [True] + [False] * steps
+        assert bool(batch.terminated[row, slots].sum()) == piece.terminated
     found = batch.reward[batch.mask].tolist()
     stored = [float(r) for p in pieces for r in buffer.rewards[p.begin : p.begin + p.length]]
     assert sorted(found) == sorted(stored)

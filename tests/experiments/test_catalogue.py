@@ -7,7 +7,7 @@ import csv
 import pytest
 
 from resel.analysis.paper import paper_folder, paper_table, same_task
-from resel.cli.arguments import train_arguments
+from resel.cli.train import train_arguments
 from resel.config import Config
 from resel.errors import ConfigError
 from resel.experiments import CATALOGUE, SCALES, Scale, choose

@@ -15,10 +15,9 @@ import numpy as np
 import pytest
 
 from resel.cli import main
-from resel.config import Config
 from resel.envs import CheckedEnv
 from resel.errors import EnvironmentFault, UnsupportedSpaceError
-from resel.runs import read_bundle, read_metrics
+from resel.runs import read_bundle, read_metrics, saved_config
 
 MODULE = '''
 import gymnasium, numpy as np
@@ -157,7 +156,7 @@ def test_a_fault_in_mid_run(fault: str, flags: list[str], capsys: Any, tmp_path:
     assert newest.name == f"step-{result['steps']:09d}"  # saved because of the fault
     read_bundle(newest, "checkpoint")
     read_bundle(run / "agents/last", "agent")
-    assert Config.from_json(json.loads((run / "config.json").read_text())).task == task(fault)
+    assert saved_config(run).task == task(fault)
     steps = [line["step"] for line in read_metrics(run / "metrics.jsonl")]
     assert steps and steps == sorted(steps)
 

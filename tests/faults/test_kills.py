@@ -80,7 +80,12 @@ def everything(run: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any], Repl
         for name, tensor in parts.items()
     }
     sizes = tensors["collector.episode.0.last"].numel(), tensors["collector.action"].shape[1]
-    buffer = ReplayBuffer(config.training.buffer_steps, *sizes)
+    told = {
+        name.rpartition(".")[2]: tensor.numel()
+        for name, tensor in bundle.tensors["collector"].items()
+        if name.startswith("episode.0.told.")
+    }
+    buffer = ReplayBuffer(config.training.buffer_steps, *sizes, told)
     index = {name: tensor.numpy() for name, tensor in bundle.tensors["buffer"].items()}
     ReplayLog(directory.replay_path).load(bundle.documents["segments"], index, buffer)
     kept = {name: bundle.documents[name] for name in ("learner", "collector", "loop")}
@@ -112,6 +117,7 @@ def check_equal(killed: Path, whole: Path) -> None:
         ("Pendulum-V-v0", "mamba", 3),
         ("HopperBLT-P-v0", "gru", 3),
         ("HopperBLT-P-v0", "mamba", 1),
+        ("Wind-v0", "gru", 2),  # tells its wind
     ],
 )
 def test_killed_thirty_times(

@@ -1,4 +1,4 @@
-"""The losses on tapes against the paper's sums over trajectories."""
+"""The losses on packed sequences against the paper's sums over trajectories."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def random_case(length: int, rng: np.random.Generator) -> Case:
 
 @dataclass
 class Tape:
-    """The same on rows: L + 1 places each, junk where the paper's sums have no term."""
+    """The same on rows: L + 1 steps each, junk where the paper's sums have no term."""
 
     q: Tensor
     target_q: Tensor

@@ -57,7 +57,7 @@ def several(learner: Learner, space: str, seed: int = 0) -> list[Batch]:
     return [sampled(learner, space, seed + i) for i in range(2 * learner.updates_to_log)]
 
 
-def places(batch: Batch, episode: int) -> slice:
+def slots(batch: Batch, episode: int) -> slice:
     """Where an episode stands on a batch of one row, its last observation included."""
     begin = sum(LENGTHS[:episode]) + episode
     return slice(begin, begin + LENGTHS[episode] + 1)
@@ -65,7 +65,7 @@ def places(batch: Batch, episode: int) -> slice:
 
 def with_other_episode(batch: Batch, space: str) -> Batch:
     """The same batch, but for the contents of one episode."""
-    other, at = noise_batch(space, dtype=batch.reward.dtype, seed=9), places(batch, CHANGED)
+    other, at = noise_batch(space, dtype=batch.reward.dtype, seed=9), slots(batch, CHANGED)
     changes = {}
     for name in ("observation", "action", "reward"):
         changes[name] = getattr(batch, name).clone()
@@ -128,7 +128,7 @@ def test_outputs_and_gradients_do_not_cross_the_start_of_an_episode(
     if learner.batch_statistics:
         pytest.skip("it declares that steps of a batch see each other")
     batch = noise_batch(space, dtype=torch.float64)
-    at = places(batch, CHANGED)
+    at = slots(batch, CHANGED)
     others = torch.ones_like(batch.mask)
     others[:, at] = False
     found = []
@@ -164,7 +164,7 @@ def test_an_episode_that_does_not_count_changes_no_update(method: Method, space:
         for seed in range(2 * learner.updates_to_log):
             batch = noise_batch(space, dtype=torch.float64, seed=seed)
             mask = batch.mask.clone()
-            mask[:, places(batch, CHANGED)] = False
+            mask[:, slots(batch, CHANGED)] = False
             batch = with_other_episode(batch, space) if change else batch
             learner.update(dataclasses.replace(batch, mask=mask, steps=int(mask.sum())))
         found.append(tensors_of(learner))
@@ -244,7 +244,7 @@ def test_acting_step_by_step_is_the_policy_of_the_sequence(method: Method, space
         expected = outputs(learner.policy(inputs, batch.is_first))
         for episode in range(len(LENGTHS)):
             state = learner.policy.initial_state(1)
-            for t in range(places(batch, episode).start, places(batch, episode).stop):
+            for t in range(slots(batch, episode).start, slots(batch, episode).stop):
                 moment = ContextInputs(*(part[:, t] for part in inputs))
                 policy, state = learner.policy.step(moment, state)
                 torch.testing.assert_close(outputs(policy), expected[:, t], rtol=1e-8, atol=1e-10)

@@ -165,7 +165,7 @@ def test_terminated_episodes_do_not_look_past_their_end(dims: Dimensions) -> Non
         results = []
         for shift in (0.0, 5.0):
             batch = make_batch(dims, terminated=terminated)
-            last = ~batch.mask  # one tape without padding: these are the o_L
+            last = ~batch.mask  # one packed sequence without padding: these are the o_L
             batch.observation[last] += shift
             learner = make_learner(dims)
             learner.update(batch)

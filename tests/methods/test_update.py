@@ -67,7 +67,7 @@ def make_batch(dims: Dimensions, lengths: list[int], seed: int, rows: int = 1) -
 
 @dataclass
 class Episode:
-    """One trajectory read off a tape."""
+    """One trajectory read off a packed sequence."""
 
     observations: Tensor  # (L + 1, O)
     actions: Tensor  # (L, A), Discrete ones as one-hot

@@ -65,16 +65,16 @@ def test_log_std_comes_first_and_is_clamped() -> None:
     torch.testing.assert_close(distribution.mode(), torch.tanh(distribution.mean))
 
 
-def random_gaussian(seed: int, places: int = 200, actions: int = 3) -> SquashedGaussian:
+def random_gaussian(seed: int, steps: int = 200, actions: int = 3) -> SquashedGaussian:
     rng = stream(seed)
-    mean = torch.randn(2, places, actions, generator=rng, dtype=torch.float64)
-    log_std = torch.rand(2, places, actions, generator=rng, dtype=torch.float64) * 3 - 3
+    mean = torch.randn(2, steps, actions, generator=rng, dtype=torch.float64)
+    log_std = torch.rand(2, steps, actions, generator=rng, dtype=torch.float64) * 3 - 3
     return SquashedGaussian(mean.requires_grad_(), log_std.requires_grad_())
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_log_density_equals_torch_distributions(seed: int) -> None:
-    ours = random_gaussian(seed, places=50)
+    ours = random_gaussian(seed, steps=50)
     action, log_prob = ours.sample(stream(5))
     assert action.shape == (2, 50, 3) and log_prob.shape == (2, 50)
     assert action.abs().max() <= 1
@@ -88,7 +88,7 @@ def test_log_density_equals_torch_distributions(seed: int) -> None:
 
 
 def test_sample_is_a_reparametrised_one() -> None:
-    ours = random_gaussian(0, places=20)
+    ours = random_gaussian(0, steps=20)
     action, log_prob = ours.sample(stream(5))
     noise = torch.randn(ours.mean.shape, generator=stream(5), dtype=torch.float64)
     raw = ours.mean + ours.log_std.exp() * noise

@@ -56,7 +56,7 @@ class Tape:
     x: Tensor
     is_first: Tensor
     spots: list[tuple[int, slice]]
-    """Row and places of each trajectory."""
+    """Row and steps of each trajectory."""
 
 
 def lay_out(trajectories: list[Tensor], rows: int, mark_first: bool = True) -> Tape:
@@ -109,7 +109,7 @@ def test_packed_equals_separate(
     packed = lay_out(trajectories, rows, mark_first)
     x = packed.x.requires_grad_()
     y = encoder(x, packed.is_first)
-    together = [y[row, places] for row, places in packed.spots]
+    together = [y[row, steps] for row, steps in packed.spots]
     loss = sum((w * y).sum() for w, y in zip(weightings, together, strict=True))
     grad_x, *found = torch.autograd.grad(loss, [x, *parameters.values()])
 
@@ -117,9 +117,9 @@ def test_packed_equals_separate(
     for ours, theirs in zip(together, separate, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=close, atol=close)
     untouched = torch.ones(grad_x.shape[:2], dtype=torch.bool)
-    for (row, places), wanted in zip(packed.spots, expected, strict=False):
-        torch.testing.assert_close(grad_x[row, places], wanted, rtol=close, atol=close)
-        untouched[row, places] = False
+    for (row, steps), wanted in zip(packed.spots, expected, strict=False):
+        torch.testing.assert_close(grad_x[row, steps], wanted, rtol=close, atol=close)
+        untouched[row, steps] = False
     assert torch.all(grad_x[untouched] == 0)  # padding
     for name, ours, theirs in zip(parameters, found, expected[len(leaves) :], strict=True):
         size = max(1.0, float(theirs.abs().max()))
@@ -185,18 +185,18 @@ def test_trajectories_do_not_touch_each_other(kind: str, dtype: torch.dtype) -> 
     packed = lay_out(random_trajectories([5, 1, 20, 3, 17, 2], 0, dtype), 2)
     with torch.no_grad():
         before = encoder(packed.x, packed.is_first)
-    for row, places in packed.spots:
+    for row, steps in packed.spots:
         others = torch.ones(packed.is_first.shape, dtype=torch.bool)
-        others[row, places] = False
+        others[row, steps] = False
         changed = packed.x.clone()
-        changed[row, places] = 3 * torch.randn_like(changed[row, places])
+        changed[row, steps] = 3 * torch.randn_like(changed[row, steps])
         with torch.no_grad():
             after = encoder(changed, packed.is_first)
         assert torch.equal(after[others], before[others])
-        assert not torch.equal(after[row, places], before[row, places])
+        assert not torch.equal(after[row, steps], before[row, steps])
         x = packed.x.clone().requires_grad_()
         (grad,) = torch.autograd.grad(encoder(x, packed.is_first)[others].square().sum(), x)
-        assert torch.all(grad[row, places] == 0)
+        assert torch.all(grad[row, steps] == 0)
         assert torch.any(grad[others] != 0)
 
 

@@ -43,7 +43,7 @@ def one_head(ensemble: EnsembleMLP, head: int, x: Tensor) -> Tensor:
     width=st.integers(1, 9),
     layers=st.integers(1, 3),
     outputs=st.integers(1, 4),
-    places=st.integers(1, 12),
+    steps=st.integers(1, 12),
     data=st.data(),
 )
 def test_ensemble_equals_separate_heads(
@@ -52,13 +52,13 @@ def test_ensemble_equals_separate_heads(
     width: int,
     layers: int,
     outputs: int,
-    places: int,
+    steps: int,
     data: st.DataObject,
 ) -> None:
     ensemble = make_ensemble(heads, inputs, width, layers, outputs)
     parameters = list(ensemble.parameters())
     subset = data.draw(st.none() | st.lists(st.sampled_from(range(heads)), min_size=1, unique=True))
-    x = torch.randn(places, inputs, generator=stream(), dtype=torch.float64, requires_grad=True)
+    x = torch.randn(steps, inputs, generator=stream(), dtype=torch.float64, requires_grad=True)
     chosen = range(heads) if subset is None else subset
     expected = torch.stack([one_head(ensemble, head, x) for head in chosen])
     cuts = sorted(
@@ -68,7 +68,7 @@ def test_ensemble_equals_separate_heads(
     )
     parts = x.tensor_split(cuts, -1)
     y = ensemble(parts, None if subset is None else torch.tensor(subset))
-    assert y.shape == (len(chosen), places, outputs)
+    assert y.shape == (len(chosen), steps, outputs)
     torch.testing.assert_close(y, expected, rtol=1e-11, atol=1e-12)
 
     weighting = torch.randn(y.shape, generator=stream(1), dtype=torch.float64)

@@ -161,8 +161,8 @@ def test_state_matrix_begins_as_minus_one_to_minus_n(mixer: MambaMixer) -> None:
 def test_step_sizes_begin_log_uniform(mixer: MambaMixer) -> None:
     delta = torch.nn.functional.softplus(mixer.dt_proj.bias.detach())
     assert delta.min() >= 1e-3 * (1 - 1e-4) and delta.max() <= 0.1 * (1 + 1e-4)
-    place = (delta.log10() + 3) / 2  # uniform in [0, 1]
-    quarters = torch.histc(place, 4, 0, 1)
+    slot = (delta.log10() + 3) / 2  # uniform in [0, 1]
+    quarters = torch.histc(slot, 4, 0, 1)
     assert quarters.min() > 90  # 128 expected, deviation 10
     bound = 16**-0.5
     assert mixer.dt_proj.weight.abs().max() <= bound

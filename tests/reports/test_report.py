@@ -15,9 +15,12 @@ from PIL import Image
 from run_folders import write_run
 
 from resel.analysis import paper as paper_module
+from resel.analysis.runs import read_run
 from resel.cli import main
 from resel.errors import DamagedFileError, MissingDependencyError, RunDirectoryError
+from resel.methods import methods, run_label
 from resel.reports import make_report
+from resel.runs._manifest import VERSION
 
 _EVIL = "<script>alert('x')</script>&\"%{x}"
 _EMPTY = {"meta", "link", "img", "line", "input", "br"}
@@ -168,6 +171,19 @@ def test_the_paper_stands_beside_ours(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "1,474" not in page.text
     reference = page.figures["Hopper-gravity-v0-return"]["data"][-1]
     assert reference["y"] == [2846, 2846] and reference["visible"] is False
+
+
+def test_methods_stand_beside_each_other(tmp_path: Path) -> None:
+    labels = []
+    for number, method in enumerate(methods()[0]):
+        for seed in (1, 2):
+            folder = tmp_path / "runs" / f"{method.name}-{seed}"
+            write_run(folder, [0.0, 10.0 * number + seed], seed=seed, method=method.name)
+        labels.append(run_label(read_run(folder).config))
+    page = read(tmp_path / "runs", tmp_path)
+    for number, label in enumerate(labels):
+        rows = [row for row in page.rows if row[0].split(",")[0] == label and "1, 2" in row]
+        assert [row[1].split()[0] for row in rows] == [f"{10.0 * number + 1.5:g}"]
 
 
 def test_an_experiment_names_its_runs(tmp_path: Path) -> None:
@@ -362,7 +378,9 @@ def test_what_cannot_be_read_is_listed_and_kept(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     write_run(runs / "good", [1.0, 2.0])
     write_run(runs / "going on", [1.0], status=None)
-    for name, text in (("half", '{"task": "TM'), ("newer", '{"network": {"flux": 3}}')):
+    texts = {"half": '{"task": "TM', "older": '{"network": {"critics": 3}}'}
+    texts["strange"] = json.dumps({"format_version": VERSION, "network": {"flux": 3}})
+    for name, text in texts.items():
         (runs / name).mkdir()
         (runs / name / "config.json").write_text(text)
     (runs / "no config").mkdir()
@@ -379,7 +397,8 @@ def test_what_cannot_be_read_is_listed_and_kept(tmp_path: Path) -> None:
     assert sorted(runs.rglob("*")) == before and silent.is_dir()
     reasons = {
         "half": "cannot be read as JSON",
-        "newer": "network.flux",
+        "strange": "network.flux",
+        "older": "format version 4 by an older resel",
         "no config": "no config.json",
         "silent": "recorded nothing",
         "bad line": "damaged in line 2",

@@ -22,6 +22,7 @@ from resel.errors import (
     StorageError,
 )
 from resel.runs import RunDirectory, default_run_path, describe_machine, write_bundle
+from resel.runs._manifest import VERSION
 
 CONFIG = {"task": "Pendulum-V-v0", "training": {"seed": 3}}
 
@@ -96,6 +97,27 @@ def test_damaged_config(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.json").write_text(text)
     with RunDirectory.open(tmp_path) as run, pytest.raises(DamagedFileError, match=r"config\.json"):
         run.read_config()
+
+
+def test_a_config_says_in_which_format_it_was_saved(tmp_path: Path) -> None:
+    with RunDirectory.create(tmp_path / "run", CONFIG) as run:
+        for read in (run.read_config, lambda: (run.write_config(CONFIG), run.read_config())[1]):
+            assert read() == CONFIG
+            saved = json.loads((run.path / "config.json").read_text())
+            assert saved == {"format_version": VERSION, **CONFIG}
+        for version, told in {
+            VERSION + 1: "Update resel",
+            VERSION - 1: "older resel.*train anew",
+            "5": "no valid version",
+            True: "no valid version",
+            None: "no valid version",
+        }.items():
+            (run.path / "config.json").write_text(json.dumps({**saved, "format_version": version}))
+            with pytest.raises(DamagedFileError, match=told):
+                run.read_config()
+        (run.path / "config.json").write_text(json.dumps(CONFIG))  # as older ones were
+        with pytest.raises(DamagedFileError, match=r"config\.json .* format version 4 by an older"):
+            run.read_config()
 
 
 def test_result_with_numbers_json_does_not_have(tmp_path: Path) -> None:

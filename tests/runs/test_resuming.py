@@ -61,7 +61,7 @@ def test_the_continued_run_is_the_same_run(
     with MetricsLog(tmp_path / "parts", tensorboard=False) as first.log.writer:
         first.train(stop)
         bundle = save_checkpoint(first, tmp_path / "checkpoint")
-        kept, position = first.seconds, first.log.position()
+        kept, position = first.seconds, first.log.writer.position()
         first.train(7)  # what happens after the checkpoint is forgotten
     unfinished = [bundle.tensors["collector"][f"episode.{i}.actions"] for i in range(num_envs)]
     assert any(len(actions) > 0 for actions in unfinished), "meant to be in mid-episode"
@@ -70,11 +70,11 @@ def test_the_continued_run_is_the_same_run(
     with MetricsLog(tmp_path / "parts", tensorboard=False) as second.log.writer:
         assert restore_trainer(second, bundle, ReplayLog(tmp_path))
         assert second.step == stop and second.seconds == kept
-        second.log.truncate_to(position)
+        second.log.writer.truncate_to(position)
         second.train(100 - stop)
 
     assert everything(second) == everything(whole)
-    assert second.final_score() == whole.final_score()
+    assert second.evaluator.final_score() == whole.final_score()
     assert _lines(tmp_path / "parts") == _lines(tmp_path / "whole")
 
 
@@ -89,7 +89,13 @@ def test_the_state_that_is_saved_matters(
     groups = [group for own in trainer.learner.groups.values() for group in own]
     assert len(moments) == len(groups) + 1  # and log alpha
     fresh = everything(make_trainer())
-    for name in ("collector/exploration", "learner/noise", "learner/subset", "loop", "collector"):
+    for name in (
+        "collector/exploration",
+        "learner/stream.noise",
+        "learner/stream.subset",
+        "loop",
+        "collector",
+    ):
         assert found[name] != fresh[name]
 
 
@@ -117,7 +123,7 @@ def test_a_checkpoint_of_another_network_is_refused(make_trainer: Make, tmp_path
     assert all(torch.equal(w, before[name]) for name, w in other.learner.weights().items())
 
 
-@pytest.mark.parametrize("part", ["weights", "learner", "collector", "buffer", "loop"])
+@pytest.mark.parametrize("part", ["weights", "learner", "collector", "buffer", "evaluator"])
 def test_a_checkpoint_that_lacks_a_part_is_refused(
     make_trainer: Make, tmp_path: Path, part: str
 ) -> None:

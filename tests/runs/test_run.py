@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import gymnasium
 import pytest
 import torch
 
+from resel import RESeL
 from resel.config import Config
 from resel.errors import (
     ConfigError,
@@ -21,7 +24,9 @@ from resel.errors import (
     RunDirectoryError,
     RunInUseError,
 )
-from resel.runs import Run, read_bundle, read_metrics
+from resel.methods import default_method, get_method, register_method
+from resel.registry import METHODS
+from resel.runs import Run, finished_result, open_trainer, read_bundle, read_metrics, saved_config
 
 SETTINGS: dict[str, Any] = {
     "steps": 70,
@@ -85,7 +90,7 @@ def test_a_finished_run(config: Config, tmp_path: Path) -> None:
         "step-000000060",
         "step-000000070",
     ]
-    assert Config.from_json(json.loads((tmp_path / "run/config.json").read_text())) == config
+    assert saved_config(tmp_path / "run") == config
 
 
 def test_the_best_agent_is_that_of_the_best_evaluation(config: Config, tmp_path: Path) -> None:
@@ -246,6 +251,71 @@ def test_other_settings_are_refused(config: Config, tmp_path: Path, whole: Path)
     assert (tmp_path / "run/metrics.jsonl").read_bytes() == before
     assert result(tmp_path / "run")["status"] == "completed"
     train(config, tmp_path / "run", "auto")  # and the lock was given back
+
+
+def test_another_encoder_or_method_is_refused(
+    config: Config, tmp_path: Path, whole: Path, other_method: str
+) -> None:
+    shutil.copytree(whole, tmp_path / "run")
+    others = {
+        "encoder: 'gru' there, 'mamba' asked": config.replace(encoder="mamba"),
+        f"method: '{config.method}' there, '{other_method}' asked": Config.build(
+            config.task, {"method": other_method}
+        ),
+    }
+    for told, other in others.items():
+        with pytest.raises(RunDirectoryError, match=told):
+            Run(other, tmp_path / "run", "auto")
+        with pytest.raises(RunDirectoryError, match=told):
+            finished_result(other, tmp_path / "run")
+
+
+@pytest.fixture
+def other_method() -> Iterator[str]:
+    """A method by another name, with the settings of the usual one."""
+    usual = get_method(default_method())
+    yield register_method(dataclasses.replace(usual, name="as-usual")).name
+    METHODS.remove("as-usual")
+
+
+OLDER_CONFIG = {
+    "task": "toy/Box-v0",
+    "network": {"encoder": "gru", "blocks": 1, "critics": 2},
+    "algorithm": {"target_subset": 2, "target_keep": 0.995},
+    "training": {"steps": 70},
+}
+
+
+def test_a_run_of_an_older_resel_is_refused_by_its_format(
+    config: Config, tmp_path: Path, whole: Path
+) -> None:
+    path = tmp_path / "run"
+    shutil.copytree(whole, path)
+    (path / "config.json").write_text(json.dumps(OLDER_CONFIG))
+    before = {p: p.read_bytes() for p in path.rglob("*") if p.is_file()}
+    told = r"config\.json was saved in format version 4 by an older resel; .* train anew"
+    for use in (
+        lambda: Run(config, path, "auto"),
+        lambda: finished_result(config, path),
+        lambda: saved_config(path),
+        lambda: open_trainer(path),
+    ):
+        with pytest.raises(DamagedFileError, match=told):
+            use()
+    assert {p: p.read_bytes() for p in path.rglob("*") if p.is_file()} == before
+
+
+def test_agents_and_checkpoints_of_an_older_resel_are_refused_by_their_format(
+    tmp_path: Path, whole: Path
+) -> None:
+    shutil.copytree(whole, tmp_path / "run")
+    for kind, bundle in (("agent", "agents/last"), ("checkpoint", "checkpoints/step-000000070")):
+        manifest = tmp_path / "run" / bundle / "manifest.json"
+        manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "version": 4}))
+        with pytest.raises(DamagedFileError, match="format version 4 by an older resel"):
+            read_bundle(manifest.parent, kind)
+    with pytest.raises(DamagedFileError, match="format version 4 by an older resel"):
+        RESeL.load(tmp_path / "run")
 
 
 def test_one_owner_at_a_time(config: Config, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from resel.config import Config
 from resel.data import Trajectory
 from resel.envs import CheckedEnv
-from resel.errors import DamagedFileError
+from resel.errors import DamagedFileError, EnvironmentFault
 from resel.methods import Learner, build_learner
 from resel.networks import Categorical, ContextInputs, Dimensions
 from resel.training import Actor, Collector
@@ -369,3 +369,67 @@ def test_after_an_interrupted_step_new_episodes_begin(toy: Any, make: Any) -> No
     assert len(stored) > 8
     for trajectory in stored:  # the clock would show a step that was taken but not recorded
         assert trajectory.observations[:, 1].tolist() == list(range(len(trajectory) + 1))
+
+
+@pytest.fixture
+def telling(toy: Any) -> Any:
+    """A world that tells how its episode began: the seed as task, its number and length."""
+
+    class Telling(toy):  # type: ignore[misc]
+        shift = 0.0
+
+        def reset(self, **how: Any) -> Any:
+            observation, _ = super().reset(**how)
+            hidden = [self.value + self.shift, self.ends_at]
+            return observation, {"task": how["seed"] % 100, "hidden": hidden}
+
+    return Telling
+
+
+def test_every_step_has_what_its_episode_was_told(telling: Any, make: Any) -> None:
+    collector, worlds, _ = make([telling(), telling(length=6)])
+    assert collector.columns == {"task": 1, "hidden": 2}
+    stored = collect(collector, 40, random=True)
+    assert len(stored) > 10
+    seeds = {seed % 100 for world in worlds for seed in world.seeds}
+    for trajectory in stored:
+        length = len(trajectory)
+        told = [[float(trajectory.observations[0, 0]), float(length)]] * (length + 1)
+        assert trajectory.extras["hidden"].tolist() == told
+        task = trajectory.extras["task"]
+        assert task.shape == (length + 1, 1) and len(set(task[:, 0].tolist())) == 1
+        assert task[0, 0] in seeds
+
+
+@pytest.mark.parametrize("steps", [0, 2, 7])
+def test_a_restored_collector_tells_the_same(telling: Any, make: Any, steps: int) -> None:
+    original, _, learner = make([telling(), telling()])
+    collect(original, steps)
+    saved = _handed_over(original)
+    restored, _, other = make([telling(), telling()])
+    collect(restored, 5)
+    other.load_weights(learner.weights())
+    assert restored.restore(*saved)
+    expected, found = collect(original, 15), collect(restored, 15)
+    assert len(expected) == len(found) >= 2
+    for one, two in zip(expected, found, strict=True):
+        assert same(one, two) and one.extras.keys() == two.extras.keys() == {"task", "hidden"}
+        for name, column in one.extras.items():
+            np.testing.assert_array_equal(column, two.extras[name])
+
+
+def test_an_episode_told_otherwise_when_played_again_is_dropped(telling: Any, make: Any) -> None:
+    original, _, _ = make([telling(length=5), telling(length=5)])
+    collect(original, 3)
+    restored, worlds, _ = make([telling(length=5), telling(length=5)])
+    worlds[0].shift = 1.0
+    assert restored.restore(*_handed_over(original)) is False
+    tensors, _ = restored.state()
+    assert len(tensors["episode.0.actions"]) == 0 and len(tensors["episode.1.actions"]) == 3
+
+
+def test_environments_that_tell_different_things(toy: Any, telling: Any, make: Any) -> None:
+    with pytest.raises(
+        EnvironmentFault, match=r"told nothing at its reset, but .* task \(1\), hid"
+    ):
+        make([telling(), toy()])

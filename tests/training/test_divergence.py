@@ -170,7 +170,7 @@ def test_the_episodes_of_a_skipped_update_are_named() -> None:
     third, fourth = list(judge.buffer)
     judge.guard.remember(1, [third.begin + 1], 4)  # a window inside the third
     judge.guard.remember(2, [fourth.begin, third.begin], 4)
-    judge.guard.remember(3, [fourth.begin], 3)  # another was in that place when it was learned from
+    judge.guard.remember(3, [fourth.begin], 3)  # another was in that step when it was learned from
     judge.guard.judge([bad(1), step(2), bad(2, "policy"), bad(3)], judge.buffer, 4)
     bursts = dict(judge.guard.state()[1]["bursts"])
     assert judge.guard.state()[1]["events"][0]["episodes"] == "3"
@@ -217,7 +217,7 @@ def test_a_skipped_update_in_a_train_line_is_written_as_it_is(
         bundle = save_checkpoint(trainer, tmp_path / "half")
         again = make_trainer()
         restore_trainer(again, bundle, ReplayLog(tmp_path))
-        assert math.isnan(again._train_metrics["critic_loss"])
+        assert math.isnan(again.log._metrics["critic_loss"])
         trainer.train(20)  # and update 22 the second of the next one's
     lines = [ln for ln in read_metrics(tmp_path / "metrics.jsonl") if ln["kind"] == "train"]
     assert [line["step"] for line in lines] == [30, 40, 50]
@@ -261,13 +261,13 @@ def test_a_run_with_skips_is_continued_exactly(
     with MetricsLog(tmp_path / "parts", tensorboard=False) as first.log.writer:
         first.train(100, [lambda progress: progress.step != stop])
         bundle = save_checkpoint(first, tmp_path / "checkpoint")
-        position = first.log.position()
+        position = first.log.writer.position()
         first.train(9)
     second = make_trainer(**settings)
     spoil(second, FAULTS)
     with MetricsLog(tmp_path / "parts", tensorboard=False) as second.log.writer:
         assert restore_trainer(second, bundle, ReplayLog(tmp_path))
-        second.log.truncate_to(position)
+        second.log.writer.truncate_to(position)
         second.train(100 - stop)
 
     assert second.guard.skipped == len(FAULTS)

@@ -116,9 +116,9 @@ def test_evaluating_does_not_disturb_training(
     watched.train(70)
     alone.train(70)
     seen, unseen = everything(watched), everything(alone)
-    assert len(watched.evaluations) == 11 and not alone.evaluations
+    assert len(watched.evaluator.history) == 11 and not alone.evaluator.history
     for part in (seen, unseen):
-        del part["config"], part["loop/evaluations"], part["loop"]["success_rate"]
+        del part["config"], part["evaluator/evaluations"], part["evaluator"]["success_rate"]
     assert seen == unseen
 
 
@@ -136,7 +136,7 @@ def test_the_seed_decides_everything(
     assert first == same
     weights = [name for name in first if name.startswith("weights/policy.")]
     assert any(first[name] != other[name] for name in weights)
-    assert first["loop/evaluations"] != other["loop/evaluations"]
+    assert first["evaluator/evaluations"] != other["evaluator/evaluations"]
 
 
 def test_the_final_score_is_the_mean_of_the_last_five(make_trainer: Make) -> None:
@@ -173,7 +173,7 @@ def test_callbacks_see_where_the_run_stands(make_trainer: Make) -> None:
     trainer.train(8, [seen.append])
     assert [(p.step, p.total, p.episodes) for p in seen[:2]] == [(5, 12, 1), (6, 12, 1)]
     assert seen[-1].episodes == 2
-    stored = trainer.buffer.rewards[6:11].sum(dtype=np.float64)  # 5 steps and a last place each
+    stored = trainer.buffer.rewards[6:11].sum(dtype=np.float64)  # 5 steps and a last step each
     assert seen[-1].episode_return == pytest.approx(stored)
     assert seen[-1].evaluation_return == trainer.evaluator.history[-1][1]
 

@@ -140,7 +140,12 @@ def is_run(folder: Path) -> bool:
 def settings_of(config: Config) -> dict[str, Any]:
     """All that runs have in common which differ only in their seed, or in where they ran."""
     kept = {name: value for name, value in config.flat().items() if name not in WITHOUT_EFFECT}
-    return {"task": config.task, **kept}
+    return {"task": config.task, "method": config.method, **kept}
+
+
+def settings_key(config: Config) -> str:
+    """The same for runs that have all of these in common."""
+    return json.dumps(settings_of(config), sort_keys=True)
 
 
 def is_number(value: object) -> bool:

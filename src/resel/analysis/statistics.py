@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from resel.analysis.runs import RunRecord, settings_of
+from resel.analysis.runs import RunRecord, settings_key
 
 Floats = NDArray[np.float64]
 Curve = tuple[Sequence[float], Sequence[float]]
@@ -47,9 +47,9 @@ class Band:
 
 def seed_groups(runs: Sequence[RunRecord]) -> list[list[RunRecord]]:
     """The seeds of the same settings together; runs whose seed is there twice stay alone."""
-    groups: dict[object, list[RunRecord]] = {}
+    groups: dict[str, list[RunRecord]] = {}
     for run in runs:
-        groups.setdefault(tuple(settings_of(run.config).items()), []).append(run)
+        groups.setdefault(settings_key(run.config), []).append(run)
     found: list[list[RunRecord]] = []
     for group in groups.values():
         all_differ = len({run.seed for run in group}) == len(group)

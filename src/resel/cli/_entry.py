@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rich.table import Table
 
 import resel
-from resel.cli import verbs
 from resel.cli.console import ERR, OUT, escape, fit_output, plain_warnings
 from resel.errors import ConfigError, ReselError
 
-_VERBS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
-    "train": (verbs.train, "train an agent on a task of ours or any Gymnasium environment"),
-    "resume": (verbs.resume, "go on with a run that was stopped"),
-    "eval": (verbs.evaluate_run, "measure a trained agent"),
-    "watch": (verbs.watch, "write a film of a trained agent"),
-    "plot": (verbs.plot, "draw learning curves"),
-    "report": (verbs.report, "write runs as one interactive page"),
-    "diagnose": (verbs.diagnose, "measure what an update does to a policy, and advise on LR_CE"),
-    "tasks": (verbs.tasks, "list the tasks and their settings"),
-    "reproduce": (verbs.reproduce_paper, "run the paper's experiments and draw its figures"),
-    "bench": (verbs.bench, "measure speed and memory on this machine"),
+VERBS = {
+    "train": "train an agent on a task of ours or any Gymnasium environment",
+    "resume": "go on with a run that was stopped",
+    "eval": "measure a trained agent",
+    "watch": "write a film of a trained agent",
+    "plot": "draw learning curves",
+    "report": "write runs as one interactive page",
+    "diagnose": "measure what an update does to a policy, and advise on LR_CE",
+    "tasks": "list the tasks and their settings",
+    "methods": "list the methods and their settings",
+    "reproduce": "run the paper's experiments and draw its figures",
+    "bench": "measure speed and memory on this machine",
 }
+"""Each is a file beside this one with a function `run`, imported when it is asked for."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,16 +57,17 @@ def _run_verb(arguments: Sequence[str]) -> int:
         print(f"resel {resel.__version__}")
         return 0
     verb, rest = arguments[0], arguments[1:]
-    if verb not in _VERBS:
-        near = difflib.get_close_matches(verb, _VERBS, n=1)
+    if verb not in VERBS:
+        near = difflib.get_close_matches(verb, VERBS, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        raise ConfigError(f"There is no verb {verb!r}: use one of {', '.join(_VERBS)}.{hint}")
-    return _VERBS[verb][0](rest)
+        raise ConfigError(f"There is no verb {verb!r}: use one of {', '.join(VERBS)}.{hint}")
+    code: int = importlib.import_module(f"resel.cli.{verb}").run(rest)
+    return code
 
 
 def _print_help() -> None:
     OUT.print(f"resel {resel.__version__}: {resel.__doc__}\n\nusage: resel VERB [--help] ...\n")
     table = Table(box=None, show_header=False)
-    for verb, (_function, text) in _VERBS.items():
+    for verb, text in VERBS.items():
         table.add_row(f"[bold]{verb}[/bold]", text)
     OUT.print(table)

@@ -173,13 +173,17 @@ class Config:
 
     def _no_such(self, name: str) -> ConfigError:
         """The error for a setting that this method and encoder do not have."""
-        said = f"There is no setting named {name!r}."
-        if found := owners(name):
-            here = f"{self.method} with {self.encoder}" if self.encoder else self.method
-            said = f"{here} has no setting {name!r}: it belongs to {', '.join(found)}."
-        near = OTHER_NAMES.get(name) or difflib.get_close_matches(name, self.flat(), n=3)
-        hint = f" Did you mean {', '.join(near)}?" if near and not found else ""
-        return ConfigError(said + hint)
+        here, others = self.flat(), OTHER_NAMES.get(name, [])
+        meant = [other for other in others if other.split()[0] in here]
+        for foreign in [] if meant else [name, *(other.split()[0] for other in others)]:
+            if found := owners(foreign):
+                who = f"{self.method} with {self.encoder}" if self.encoder else self.method
+                return ConfigError(
+                    f"{who} has no setting {foreign!r}: it belongs to {', '.join(found)}."
+                )
+        near = meant or difflib.get_close_matches(name, here, n=3)
+        hint = f" Did you mean {', '.join(near)}?" if near else ""
+        return ConfigError(f"There is no setting named {name!r}.{hint}")
 
 
 def _settings_of(encoder: str | None) -> type[Any]:

@@ -1,6 +1,6 @@
 """Memory of whole episodes: a ring of float32 in which each observation is stored once.
 
-An episode of L steps takes L + 1 consecutive places, the last of which holds only o_L. When there
+An episode of L steps takes L + 1 consecutive slots, the last of which holds only o_L. When there
 is no room, the oldest whole episodes leave.
 """
 
@@ -18,7 +18,7 @@ from resel.data.trajectory import Floats, Trajectory
 from resel.errors import BadInputError, ConfigError, DamagedFileError
 
 _SLACK = 32
-"""One place in so many is set aside for the o_L of each episode."""
+"""One slot in so many is set aside for the o_L of each episode."""
 _COLUMN = "column."
 """What the sizes of columns are called by in the index of a saved buffer."""
 
@@ -58,15 +58,15 @@ class ReplayBuffer:
         self.capacity = capacity
         # By name, so that saved episodes do not depend on the order they are told in.
         sizes = dict(sorted((columns or {}).items()))
-        places = capacity + max(capacity // _SLACK, 1)
+        slots = capacity + max(capacity // _SLACK, 1)
         try:
-            self.observations: Floats = np.zeros((places, observation_size), np.float32)
-            self.actions: Floats = np.zeros((places, action_size), np.float32)
-            self.rewards: Floats = np.zeros(places, np.float32)
+            self.observations: Floats = np.zeros((slots, observation_size), np.float32)
+            self.actions: Floats = np.zeros((slots, action_size), np.float32)
+            self.rewards: Floats = np.zeros(slots, np.float32)
             self.columns: dict[str, Floats] = {
-                name: np.zeros((places, size), np.float32) for name, size in sizes.items()
+                name: np.zeros((slots, size), np.float32) for name, size in sizes.items()
             }
-            """Named columns beside these, (places, size) each."""
+            """Named columns beside these, (slots, size) each."""
         except MemoryError as error:
             planned = self.planned_bytes(capacity, observation_size, action_size, sizes)
             raise ConfigError(
@@ -185,7 +185,7 @@ class ReplayBuffer:
     def uniform_windows(
         self, count: int, length: int, rng: np.random.Generator
     ) -> list[EpisodeSlice]:
-        """`count` windows of `length` steps, uniform over all places where one can begin.
+        """`count` windows of `length` steps, uniform over all slots where one can begin.
 
         An episode of L >= length steps has L - length + 1 of them; a shorter one is taken whole.
         """
@@ -282,12 +282,12 @@ class ReplayBuffer:
         for array, kind in ((begin, np.int64), (length, np.int64), (terminated, np.bool_)):
             if array.dtype != kind or array.ndim != 1 or array.shape != begin.shape:
                 raise DamagedFileError("The index of the saved replay buffer has the wrong form.")
-        places = len(self.rewards)
-        fits = (length >= 1) & (length < places) & (begin >= 0) & (begin < places)
+        slots = len(self.rewards)
+        fits = (length >= 1) & (length < slots) & (begin >= 0) & (begin < slots)
         if fits.all() and len(begin):
             order = np.argsort(begin)
             ends = (begin + length + 1)[order]
-            fits &= bool((ends <= np.append(begin[order][1:], places)).all())
+            fits &= bool((ends <= np.append(begin[order][1:], slots)).all())
             fits &= int(length.sum()) <= self.capacity
         if not fits.all():
             raise DamagedFileError("The saved replay buffer does not fit buffer_steps.")

@@ -1,6 +1,6 @@
-"""Trajectories of different lengths laid end to end on a tape, instead of padded side by side.
+"""Trajectories of different lengths laid end to end in a row, instead of padded side by side.
 
-A trajectory of L steps takes L + 1 places: o_0 .. o_L. `is_first` marks the first of them, so that
+A trajectory of L steps takes L + 1 slots: o_0 .. o_L. `is_first` marks the first of them, so that
 nothing recurrent looks across; `mask` is off at o_L, which only serves the target, and on what
 padding is left at the end of the shorter rows.
 """
@@ -21,7 +21,7 @@ from resel.data.buffer import EpisodeSlice, ReplayBuffer
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch on one or more tapes."""
+    """A batch on one or more packed sequences."""
 
     observation: Tensor  # (rows, length, O)
     action: Tensor  # (rows, length, A), as stored: zero where not valid
@@ -30,7 +30,7 @@ class Batch:
     is_first: Tensor  # (rows, length) bool
     mask: Tensor  # (rows, length) bool
     steps: int
-    """Valid places."""
+    """Valid steps."""
     padding: int
     """Places that hold nothing."""
     extras: Mapping[str, Tensor] = field(default_factory=dict)
@@ -67,7 +67,7 @@ def assign_rows(sizes: Sequence[int], rows: int) -> list[list[int]]:
 
 
 def pack(buffer: ReplayBuffer, pieces: Sequence[EpisodeSlice], rows: int = 1) -> Batch:
-    """Copy pieces of stored episodes onto `rows` tapes."""
+    """Copy pieces of stored episodes onto `rows` packed sequences."""
     layout = assign_rows([piece.length + 1 for piece in pieces], rows)
     length = max(sum(pieces[i].length + 1 for i in row) for row in layout)
     shape = (len(layout), length)

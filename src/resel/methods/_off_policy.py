@@ -75,9 +75,9 @@ def sampler_of(settings: Any) -> Sampler:
 
 
 def embed_counted(critic: CriticNetwork, inputs: ContextInputs, is_first: Tensor) -> Any:
-    """The critic's embedding at all places of a row but the last, which never counts.
+    """The critic's embedding at all steps of a row but the last, which never counts.
 
-    With rows of two places, single transitions, this saves half of the critic's work.
+    With rows of two steps, single transitions, this saves half of the critic's work.
     """
     return critic.embed(ContextInputs(*(x[:, :-1] for x in inputs)), is_first[:, :-1])
 
@@ -111,9 +111,10 @@ def presets(
 
     def preset(task: TaskSpec | None, name: str) -> Mapping[str, Any] | None:
         own = {} if task is None else (tasks or {}).get(task.id, {})
-        hints = {} if task is None else task.hints
-        if name == "small" or (name == "paper" and task is not None and _is_small(task)):
-            return {**small, **hints, **own}
+        is_small = task is not None and _is_small(task)
+        if name == "small" or (name == "paper" and is_small):
+            hints = {} if task is None else task.hints
+            return {**small, **hints, **(own if is_small else {})}
         if name == "paper":
             by_family = {} if task is None else (families or {}).get(task.family, {})
             return {**paper, **by_family, **own}

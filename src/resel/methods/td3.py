@@ -102,7 +102,7 @@ class TD3Learner(Learner):
         settings, n = self.settings, batch.steps
         batch = batch.to(self.device)
         inputs, action = self.inputs(batch)
-        mask = batch.mask[:, :-1]  # the last place of a row never counts
+        mask = batch.mask[:, :-1]  # the last step of a row never counts
         metrics: Metrics = {}
 
         with torch.no_grad():

@@ -95,7 +95,7 @@ class TQCLearner(Learner):
         settings, n = self.settings, batch.steps
         batch = batch.to(self.device)
         inputs, action = self.inputs(batch)
-        mask = batch.mask[:, :-1]  # the last place of a row never counts
+        mask = batch.mask[:, :-1]  # the last step of a row never counts
         alpha = self.temperature.value
         learns_policy = self.updates % settings.policy_delay == 0
         metrics: Metrics = {}

@@ -23,6 +23,7 @@ from resel.networks.heads import ActivatedHeads, Activation, Initialisation, act
 from resel.networks.inputs import ContextInputs, Dimensions, sequence_inputs
 from resel.networks.normalizer import ObservationNormalizer
 from resel.networks.plain import PlainCritic, PlainNetwork, PlainPolicy
+from resel.networks.sequence import SequenceCritic, SequenceNetwork, SequencePolicy
 
 __all__ = [
     "ActivatedHeads",
@@ -47,6 +48,9 @@ __all__ = [
     "PlainPolicy",
     "PolicyDistribution",
     "PolicyNetwork",
+    "SequenceCritic",
+    "SequenceNetwork",
+    "SequencePolicy",
     "SquashedGaussian",
     "State",
     "StochasticPolicy",

@@ -1,7 +1,7 @@
 """The critic ensemble: E independent MLPs on the same input.
 
 Glossary
-    N places, E heads, I inputs, H hidden width, O outputs
+    N steps, E heads, I inputs, H hidden width, O outputs
 
 The first layer is one matrix product for all heads, later ones are batched over the heads. On a
 CPU, bias, ELU and a last layer of one output take a single pass over the activations, and gradients
@@ -62,10 +62,16 @@ def plain_heads(
     biases: Sequence[Tensor],
     activation: Callable[[Tensor], Tensor] = F.elu,
 ) -> Tensor:
-    """The heads with torch's own operations: x (N, I), weights (E, out, in), biases (E, out)."""
-    count = weights[0].shape[0]
-    y = x @ weights[0].flatten(0, 1).t()  # (N, E H)
-    h = activation(y.view(x.shape[0], count, -1).transpose(0, 1) + biases[0][:, None])  # (E, N, H)
+    """The heads with torch's own operations: weights (E, out, in), biases (E, out).
+
+    x is (N, I), or (E, N, I) for heads that read different things.
+    """
+    if x.dim() == 2:
+        y = x @ weights[0].flatten(0, 1).t()  # (N, E H)
+        y = y.view(x.shape[0], weights[0].shape[0], -1).transpose(0, 1) + biases[0][:, None]
+    else:
+        y = torch.baddbmm(biases[0][:, None], x, weights[0].transpose(1, 2))
+    h = activation(y)  # (E, N, H)
     for w, b in zip(weights[1:-1], biases[1:-1], strict=True):
         h = activation(torch.baddbmm(b[:, None], h, w.transpose(1, 2)))
     return torch.baddbmm(biases[-1][:, None], h, weights[-1].transpose(1, 2))

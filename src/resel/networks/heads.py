@@ -1,7 +1,7 @@
 """MLPs with the activations and first weights of the comparison methods, one or many side by side.
 
 Glossary
-    N places, E heads, I inputs, O outputs
+    N steps, E heads, I inputs, O outputs
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Initialisation = Literal["torch", "fan_out"]
 
 POLICY_BOUND, CRITIC_BOUND = 1e-3, 3e-3
 """Of the last layer with `fan_out`."""
-_FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "leaky_relu": F.leaky_relu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "leaky_relu": F.leaky_relu}
 _MODULES = {"relu": nn.ReLU, "leaky_relu": nn.LeakyReLU}
 _BIAS = 0.1
 
@@ -65,7 +65,7 @@ def activated_mlp(
 
 
 class ActivatedHeads(nn.Module):
-    """E such MLPs on the same input, drawn independently."""
+    """E such MLPs, drawn independently, on the same input or each on its own."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class ActivatedHeads(nn.Module):
         last: float,
     ) -> None:
         super().__init__()
-        self._activation = _FUNCTIONS[activation]
+        self._activation = ACTIVATIONS[activation]
         self.weights = nn.ParameterList()
         self.biases = nn.ParameterList()
         for number, (fan_in, fan_out) in enumerate(itertools.pairwise([inputs, *widths, outputs])):
@@ -89,7 +89,7 @@ class ActivatedHeads(nn.Module):
 
     def forward(
         self, x: Tensor, heads: Tensor | None = None, *, frozen: bool = False
-    ) -> Tensor:  # (N, I) -> (E, N, O)
+    ) -> Tensor:  # (N, I) or (E, N, I) -> (E, N, O)
         """Values of all heads or of those named; `frozen` keeps gradients off the weights."""
         weights: list[Tensor] = list(self.weights)
         biases: list[Tensor] = list(self.biases)

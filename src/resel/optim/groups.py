@@ -65,10 +65,10 @@ def _join(parameters: Sequence[Tensor]) -> Tensor:
     block = parameters[0].new_zeros(sum(room))
     gradient = torch.zeros_like(block) if learns else None
     for parameter, end, size in zip(parameters, itertools.accumulate(room), room, strict=True):
-        place = slice(end - size, end - size + parameter.numel())
-        parameter.data = block[place].view_as(parameter).copy_(parameter.detach())
+        step = slice(end - size, end - size + parameter.numel())
+        parameter.data = block[step].view_as(parameter).copy_(parameter.detach())
         if gradient is not None:
-            parameter.grad = gradient[place].view_as(parameter)
+            parameter.grad = gradient[step].view_as(parameter)
     block.requires_grad_(learns)
     block.grad = gradient
     return block

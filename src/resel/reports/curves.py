@@ -29,9 +29,10 @@ def write_csv(runs: Sequence[RunRecord], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["task", "encoder", "seed", "step", *_COLUMNS])
+        writer.writerow(["task", "method", "encoder", "seed", "step", *_COLUMNS])
         for run in runs:
-            own = (run.config.task, run_label(run.config), run.seed)
+            config = run.config
+            own = (config.task, config.method, config.encoder, run.seed)
             for line in run.lines("eval"):
                 writer.writerow([*own, line["step"], *(line.get(name) for name in _COLUMNS)])
 

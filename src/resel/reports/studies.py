@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from resel.analysis.runs import RunRecord, settings_of
+from resel.analysis.runs import RunRecord, settings_key, settings_of
 from resel.methods import run_label
 from resel.reports.collection import Collection
 
@@ -31,7 +31,7 @@ class Group:
     @property
     def same_settings(self) -> bool:
         """Whether all runs were given the same settings; experiment.json may say otherwise."""
-        return len({_key(run) for run in self.runs}) == 1
+        return len({settings_key(run.config) for run in self.runs}) == 1
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def _by_task(title: str, pairs: Sequence[tuple[str, RunRecord]]) -> list[Study]:
     by_task: dict[str, dict[Any, list[RunRecord]]] = {}
     for label, run in pairs:
         # A label groups runs whatever their settings; without one, equal settings do.
-        key = (label, None if label else _key(run))
+        key = (label, None if label else settings_key(run.config))
         by_task.setdefault(run.config.task, {}).setdefault(key, []).append(run)
     return [
         Study(title, task, _named(task, {k: _unique(v) for k, v in by_task[task].items()}))
@@ -78,14 +78,14 @@ def _unique(runs: list[RunRecord]) -> list[RunRecord]:
     return list({run.path: run for run in runs}.values())
 
 
-def _key(run: RunRecord) -> tuple[tuple[str, Any], ...]:
-    return tuple(settings_of(run.config).items())
-
-
 def _label(members: list[RunRecord], groups: list[list[RunRecord]]) -> str:
     """What tells this group from the others of its task, in few words."""
     own, others = settings_of(members[0].config), [settings_of(g[0].config) for g in groups]
-    telling = [n for n in own if n != "encoder" and any(o[n] != own[n] for o in others)]
+    telling = [  # what only one method or encoder has is told by its name
+        name
+        for name, value in own.items()
+        if name not in ("method", "encoder") and any(o.get(name, value) != value for o in others)
+    ]
     method = run_label(members[0].config)
     label = ", ".join([method, *(f"{name}={own[name]}" for name in telling)])
     return label if len(label) <= _LONGEST_LABEL else f"{method}, {members[0].name}"

@@ -1,6 +1,6 @@
 """The manifest of a bundle: what belongs to it, and how to tell that a file is still what it was.
 
-{"format": "resel-bundle", "version": 4, "kind": "agent",
+{"format": "resel-bundle", "version": 5, "kind": "agent",
  "files": {"policy.safetensors": {"size": 1024, "sha256": "..."}}}
 """
 
@@ -19,7 +19,7 @@ from resel.runs._reading import damaged, parse_json, read_regular
 BundleKind = Literal["agent", "checkpoint"]
 
 FORMAT = "resel-bundle"
-VERSION = 4
+VERSION = 5
 MANIFEST = "manifest.json"
 DOCUMENT_BYTES = 2_000_000
 TENSOR_BYTES = 4_000_000_000
@@ -46,7 +46,22 @@ def read_manifest(path: Path) -> dict[str, Any]:
     data = parse_json(path, read_regular(path, _MANIFEST_BYTES))
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise damaged(path, f"does not describe a {FORMAT}")
-    version = data.get("version")
+    check_version(path, data.get("version"))
+    if set(data) != {"format", "version", "kind", "files"} or not isinstance(data["files"], dict):
+        raise damaged(path, "does not have exactly the entries format, version, kind and files")
+    if data["kind"] not in ("agent", "checkpoint"):
+        raise damaged(path, f"has an unknown kind {data['kind']!r}")
+    for file, entry in data["files"].items():
+        if not is_plain(file):
+            raise damaged(path, f"lists {file!r}, which is not a plain file name of a bundle")
+        good = isinstance(entry, dict) and set(entry) == {"size", "sha256"}
+        if not (good and type(entry["size"]) is int and is_digest(entry["sha256"])):
+            raise damaged(path, f"does not give size and sha256 of {file}")
+    return data
+
+
+def check_version(path: Path, version: Any) -> None:
+    """Refuse what another resel has written in another format."""
     if type(version) is not int or version < 1:
         raise damaged(path, f"has no valid version (found {version!r})")
     if version > VERSION:
@@ -59,17 +74,6 @@ def read_manifest(path: Path) -> dict[str, Any]:
             f"{path} was saved in format version {version} by an older resel; this one reads "
             f"version {VERSION}. Use it with the resel that saved it, or train anew."
         )
-    if set(data) != {"format", "version", "kind", "files"} or not isinstance(data["files"], dict):
-        raise damaged(path, "does not have exactly the entries format, version, kind and files")
-    if data["kind"] not in ("agent", "checkpoint"):
-        raise damaged(path, f"has an unknown kind {data['kind']!r}")
-    for file, entry in data["files"].items():
-        if not is_plain(file):
-            raise damaged(path, f"lists {file!r}, which is not a plain file name of a bundle")
-        good = isinstance(entry, dict) and set(entry) == {"size", "sha256"}
-        if not (good and type(entry["size"]) is int and is_digest(entry["sha256"])):
-            raise damaged(path, f"does not give size and sha256 of {file}")
-    return data
 
 
 def read_checked(path: Path, size: int, digest: str) -> bytes:

@@ -61,7 +61,8 @@ def _check_size(config: Config, weights: Mapping[str, Tensor], path: Path) -> No
 def _deepest(config: Config) -> int:
     """The largest number of layers that the config asks for."""
     both = {**vars(config.network), **vars(config.encoder_settings)}
-    return max((n for name, n in both.items() if name.endswith("layers") and n), default=0)
+    layers = [number for name, number in both.items() if name.endswith("layers")]
+    return max((number for number in layers if number is not None), default=0)
 
 
 def use_weights(bundle: Bundle, learner: Learner, env: AnyEnv) -> None:

@@ -34,13 +34,16 @@ from resel.runs._files import (
 )
 from resel.runs._json import from_json
 from resel.runs._lock import Lock
-from resel.runs._manifest import MANIFEST, read_manifest
+from resel.runs._manifest import MANIFEST, VERSION, check_version, read_manifest
 from resel.runs._reading import parse_json, read_regular
 from resel.runs.bundle import find_bundle
 
 _SETTINGS_BYTES = 10_000_000
 _BEFOREHAND = {".lock", "console.log", ".DS_Store"}
 """What a folder may hold before its run: a killed start's, a sweep's, and a file manager's."""
+_VERSION_KEY = "format_version"
+_VERSION_UNNAMED = 4
+"""The last version in which config.json did not say its own."""
 _STEP_NAME = re.compile(r"step-(\d{9,})")
 
 
@@ -74,7 +77,7 @@ class RunDirectory:
         try:
             _refuse_existing_run(where)  # again: another process may have been quicker
             run = cls(where, lock)
-            run._write("config.json", config_json)
+            run.write_config(config_json)
         except BaseException:
             lock.release()
             raise
@@ -146,11 +149,13 @@ class RunDirectory:
 
     def read_config(self) -> dict[str, Any]:
         """The settings the run was created with, as given to `create`."""
-        return self._read("config.json")
+        config = self._read("config.json")
+        check_version(self.path / "config.json", config.pop(_VERSION_KEY, _VERSION_UNNAMED))
+        return config
 
     def write_config(self, config_json: Mapping[str, Any]) -> None:
         """Record settings that were changed on the way."""
-        self._write("config.json", config_json)
+        self._write("config.json", {_VERSION_KEY: VERSION, **config_json})
 
     def write_environment(self, description: Mapping[str, Any]) -> None:
         """Record the machine, usually with `describe_machine`."""

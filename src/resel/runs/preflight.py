@@ -110,11 +110,15 @@ def check_memory(settings: TrainingConfig, env: AnyEnv) -> int:
 
 def changed_settings(saved: Config, wanted: Config) -> list[str]:
     """In words, the settings that differ and may not: a run is continued with its own settings."""
-    before, now = saved.flat() | {"task": saved.task}, wanted.flat() | {"task": wanted.task}
+    before, now = (
+        {"task": config.task, "method": config.method, **config.flat()}
+        for config in (saved, wanted)
+    )
+    # What only one of the two has belongs to a method or encoder that is named itself.
     return [
         f"{n}: {before[n]!r} there, {now[n]!r} asked"
         for n in now
-        if before[n] != now[n] and n not in _MAY_DIFFER
+        if n in before and before[n] != now[n] and n not in _MAY_DIFFER
     ]
 
 

@@ -163,11 +163,11 @@ class DivergenceMonitor:
         """The episodes an update learned from, counted from 1 as they ended, if still held."""
         for number, origins, by_then in self._batches:
             if number == update:
-                places = sorted(origins)
+                slots = sorted(origins)
                 return [
                     found
                     for found, held in enumerate(buffer, episodes - len(buffer) + 1)
-                    if found <= by_then and _any_within(places, held)
+                    if found <= by_then and _any_within(slots, held)
                 ]
         return []
 
@@ -231,10 +231,10 @@ def is_good(
     return calm and passed and all(bool(torch.isfinite(tensor).all()) for tensor in moments)
 
 
-def _any_within(places: Sequence[int], episode: EpisodeSlice) -> bool:
-    """Whether one of the places, in rising order, belongs to the episode."""
-    next_one = bisect_left(places, episode.begin)
-    return next_one < len(places) and places[next_one] <= episode.begin + episode.length
+def _any_within(slots: Sequence[int], episode: EpisodeSlice) -> bool:
+    """Whether one of the steps, in rising order, belongs to the episode."""
+    next_one = bisect_left(slots, episode.begin)
+    return next_one < len(slots) and slots[next_one] <= episode.begin + episode.length
 
 
 def _listed(episodes: Iterable[int]) -> str:

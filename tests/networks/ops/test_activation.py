@@ -39,7 +39,7 @@ def both(
 @settings(max_examples=30, deadline=None)
 @given(
     rows=st.integers(1, 4),
-    places=st.integers(1, 30),
+    steps=st.integers(1, 30),
     inputs=st.integers(1, 5),
     width=st.integers(1, 40),
     swapped=st.booleans(),
@@ -49,7 +49,7 @@ def both(
 )
 def test_equals_torch(
     rows: int,
-    places: int,
+    steps: int,
     inputs: int,
     width: int,
     swapped: bool,
@@ -58,7 +58,7 @@ def test_equals_torch(
     seed: int,
 ) -> None:
     rng = torch.Generator().manual_seed(seed)
-    x = 2 * torch.randn(rows, places, inputs, generator=rng, dtype=torch.float64)
+    x = 2 * torch.randn(rows, steps, inputs, generator=rng, dtype=torch.float64)
     if swapped:
         x = x.transpose(0, 1).contiguous().transpose(0, 1)
     weight = torch.randn(width, inputs, generator=rng, dtype=torch.float64)
@@ -81,7 +81,7 @@ def test_the_input_is_left_as_it_was(kind: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_extreme_values(dtype: torch.dtype, kind: str) -> None:
     values = [-1e30, -100.0, -0.0, 0.0, 1e30, float("inf"), -float("inf"), float("nan")]
-    x = torch.tensor(values).to(dtype)[:, None]  # one place each
+    x = torch.tensor(values).to(dtype)[:, None]  # one step each
     one, nought = torch.ones(1, 1), torch.zeros(1)
     (ours, grad_x, *_), (theirs, expected, *_) = both(x, one, nought, dtype, kind)
     torch.testing.assert_close(ours.double(), theirs, equal_nan=True)

@@ -21,7 +21,7 @@ def random_start(rows: int, length: int, share: float, rng: torch.Generator) -> 
 
 
 def segments(is_first: Tensor) -> list[tuple[int, int, int]]:
-    """(row, begin, end) of every trajectory on a tape."""
+    """(row, begin, end) of every trajectory on a packed sequence."""
     found = []
     for row, flags in enumerate(is_first.tolist()):
         begins = [0, *(t for t, flag in enumerate(flags) if flag and t > 0)]
@@ -38,7 +38,7 @@ def by_loop(x: Tensor, weight: Tensor, bias: Tensor, is_first: Tensor) -> Tensor
             for j in range(min(taps, t - begin + 1)):
                 for c in range(channels):
                     y[row][t][c] = y[row][t][c] + weight[c, j] * x[row, t - j, c]
-    return F.silu(torch.stack([torch.stack([torch.stack(place) for place in row]) for row in y]))
+    return F.silu(torch.stack([torch.stack([torch.stack(step) for step in row]) for row in y]))
 
 
 def by_conv1d(x: Tensor, weight: Tensor, bias: Tensor, is_first: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""GRU and LSTM on a tape against torch's layers on each trajectory alone."""
+"""GRU and LSTM on a packed sequence against torch's layers on each trajectory alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Run = Callable[[Tensor, Tensor], Tensor]
 
 
 def pieces(is_first: Tensor) -> list[tuple[int, int, int]]:
-    """(row, begin, end) of every trajectory on a tape."""
+    """(row, begin, end) of every trajectory on a packed sequence."""
     found = []
     for row, flags in enumerate(is_first.tolist()):
         begins = [0, *(t for t, flag in enumerate(flags) if flag and t > 0)]

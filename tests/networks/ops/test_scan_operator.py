@@ -200,7 +200,7 @@ def test_memory_on_a_cpu(two_threads: None) -> None:
 
 
 def test_memory_of_the_chunked_version() -> None:
-    """Nothing as large as the states of the whole tape ever exists."""
+    """Nothing as large as the states of the whole packed sequence ever exists."""
     case = make_case(2, 300, 40, 16, dtype=torch.float32)
     *given, initial_state = case.values()
     inputs = ScanInputs(*given)

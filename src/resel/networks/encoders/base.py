@@ -13,13 +13,16 @@ and all zeros is the state at the start of a trajectory."""
 
 
 class Encoder(nn.Module, ABC):
-    """Maps (rows, length, width) to the same shape, remembering within a trajectory only."""
+    """Maps (rows, length, width) to the same shape, remembering within a trajectory only.
+
+    One made by `EncoderSpec.build_from` reads (rows, length, inputs) instead.
+    """
 
     @abstractmethod
     def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
-        """Outputs over a tape; `is_first` (rows, length) marks the first place of each trajectory.
+        """Outputs over packed sequences; `is_first` (rows, length) marks where trajectories begin.
 
-        The first place of a row is a start whether it is marked or not.
+        The first step of a row is a start whether it is marked or not.
         """
 
     @abstractmethod
@@ -31,7 +34,7 @@ class Encoder(nn.Module, ABC):
         """Zeros of the right shapes."""
 
     def suitable_rows(self, lengths: Sequence[int]) -> int:
-        """Rows a batch of trajectories should be laid out in: one tape without padding on a CPU,
+        """Rows a batch of trajectories should be laid out in: one without padding on a CPU,
         about equally full rows on devices that need more to do at a time."""
         if next(self.parameters()).device.type == "cpu":
             return 1

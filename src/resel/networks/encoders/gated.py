@@ -32,9 +32,9 @@ class GatedSettings:
 class GRUEncoder(Encoder):
     """Gated recurrent unit, `n_layers` layers deep."""
 
-    def __init__(self, width: int, n_layers: int) -> None:
+    def __init__(self, inputs: int, width: int, n_layers: int) -> None:
         super().__init__()
-        self.layers = nn.GRU(width, width, n_layers, batch_first=True)
+        self.layers = nn.GRU(inputs, width, n_layers, batch_first=True)
 
     def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
         if x.device.type != "cpu":
@@ -56,9 +56,9 @@ class GRUEncoder(Encoder):
 class LSTMEncoder(Encoder):
     """Long short-term memory, `n_layers` layers deep."""
 
-    def __init__(self, width: int, n_layers: int) -> None:
+    def __init__(self, inputs: int, width: int, n_layers: int) -> None:
         super().__init__()
-        self.layers = nn.LSTM(width, width, n_layers, batch_first=True)
+        self.layers = nn.LSTM(inputs, width, n_layers, batch_first=True)
 
     def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
         return by_trajectory(x, is_first, lambda rows: self.layers(rows)[0])
@@ -91,15 +91,25 @@ def _initialised(encoder: _Gated, settings: GatedSettings) -> _Gated:
     return encoder
 
 
+def _gru(settings: GatedSettings, inputs: int, width: int) -> GRUEncoder:
+    return _initialised(GRUEncoder(inputs, width, settings.n_layers), settings)
+
+
+def _lstm(settings: GatedSettings, inputs: int, width: int) -> LSTMEncoder:
+    return _initialised(LSTMEncoder(inputs, width, settings.n_layers), settings)
+
+
 GRU = EncoderSpec(
     "gru",
     "gated recurrent unit",
     GatedSettings,
-    lambda settings, width: _initialised(GRUEncoder(width, settings.n_layers), settings),
+    lambda settings, width: _gru(settings, width, width),
+    build_from=_gru,
 )
 LSTM = EncoderSpec(
     "lstm",
     "long short-term memory",
     GatedSettings,
-    lambda settings, width: _initialised(LSTMEncoder(width, settings.n_layers), settings),
+    lambda settings, width: _lstm(settings, width, width),
+    build_from=_lstm,
 )

@@ -26,6 +26,9 @@ class EncoderSpec:
     """Whether it carries anything from one step to the next."""
     reach: int | None = None
     """How many steps back it can see; None for as long as the trajectory."""
+    build_from: Callable[[Any, int, int], Encoder] | None = None
+    """From settings, inputs and width to an encoder whose inputs need not be as wide as it is; None
+    if there is no such."""
 
 
 ENCODERS.kind = EncoderSpec
@@ -50,7 +53,11 @@ def encoders() -> tuple[list[EncoderSpec], dict[str, str]]:
     return [spec for spec in found if isinstance(spec, EncoderSpec)], faults
 
 
-def build_encoder(config: Config, width: int) -> Encoder:
-    """The encoder that the config names."""
+def build_encoder(config: Config, width: int, inputs: int | None = None) -> Encoder:
+    """The encoder that the config names; with `inputs`, one that has a `build_from`."""
     assert config.encoder is not None
-    return encoder_spec(config.encoder).build(config.encoder_settings, width)
+    spec = encoder_spec(config.encoder)
+    if inputs is None:
+        return spec.build(config.encoder_settings, width)
+    assert spec.build_from is not None
+    return spec.build_from(config.encoder_settings, inputs, width)

@@ -45,7 +45,7 @@ def _dense(x: Tensor, weight: Tensor, bias: Tensor, kind: _Activation) -> Tensor
 
 
 def bias_elu_(x: Tensor, bias: Tensor) -> None:
-    """x (groups, places, width), contiguous on a CPU, becomes elu(x + bias (groups, width))."""
+    """x (groups, steps, width), contiguous on a CPU, becomes elu(x + bias (groups, width))."""
     from resel.networks.ops.cpu import kernels
 
     arrays = (x.detach().numpy(), bias.detach().numpy())
@@ -54,7 +54,7 @@ def bias_elu_(x: Tensor, bias: Tensor) -> None:
 
 
 def elu_backward_(grad: Tensor, y: Tensor, *, sums: bool = True) -> Tensor:
-    """grad of y = elu(x + bias), both (groups, places, width), becomes that of x.
+    """grad of y = elu(x + bias), both (groups, steps, width), becomes that of x.
 
     The result is the gradient of the bias (groups, width), or empty if not wanted.
     """
@@ -68,7 +68,7 @@ def elu_backward_(grad: Tensor, y: Tensor, *, sums: bool = True) -> Tensor:
 
 
 class _Activation(NamedTuple):
-    """An activation whose slope can be had from its result; tensors are (places, width)."""
+    """An activation whose slope can be had from its result; tensors are (steps, width)."""
 
     add_bias_: Callable[[Tensor, Tensor], None]
     """x becomes the activation of x + bias."""

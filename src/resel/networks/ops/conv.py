@@ -24,16 +24,16 @@ def causal_conv_silu(x: Tensor, weight: Tensor, bias: Tensor, is_first: Tensor) 
 
 
 def steps_since_first(is_first: Tensor) -> Tensor:
-    """How many places of a row lie between each place and its trajectory's first. (rows, length)"""
+    """How many steps of a row lie between each step and its trajectory's first. (rows, length)"""
     if is_first.device.type == "cpu":
         from resel.networks.ops.cpu import conv_kernels
 
         age = torch.empty(is_first.shape, dtype=torch.int64)
         conv_kernels.ages(is_first.contiguous().numpy(), age.numpy())
         return age
-    place = torch.arange(is_first.shape[1], device=is_first.device).expand_as(is_first)
-    first = torch.where(is_first, place, torch.zeros_like(place))
-    return place - first.cummax(1).values if is_first.shape[1] else place
+    step = torch.arange(is_first.shape[1], device=is_first.device).expand_as(is_first)
+    first = torch.where(is_first, step, torch.zeros_like(step))
+    return step - first.cummax(1).values if is_first.shape[1] else step
 
 
 def _conv_by_taps(x: Tensor, weight: Tensor, bias: Tensor, is_first: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 
 def _forward(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """The norm, and what each place was multiplied with."""
+    """The norm, and what each step was multiplied with."""
     from resel.networks.ops.cpu import row_kernels
 
     y = torch.empty_like(x)

@@ -1,8 +1,8 @@
-"""GRU and LSTM over a tape with start flags.
+"""GRU and LSTM over a packed sequence with start flags.
 
 Torch's own layers know no resets and, on a CPU, spend most of their time between the steps.
 `gru_tape` is a fused loop for CPUs; `by_trajectory` lets any torch recurrent layer run with one
-trajectory per row and lays the results back onto the tape.
+trajectory per row and lays the results back onto the packed sequence.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def gru_packed(x: Tensor, is_first: Tensor, layer: nn.GRU, index: int) -> Tensor
 
 
 def segment_bounds(is_first: Tensor) -> Tensor:
-    """Where trajectories begin on the flattened tape, with the tape's end as last entry."""
+    """Where trajectories begin among all steps, and the end of the last entry."""
     first = is_first.clone()
     first[:, :1] = True
     begins = first.flatten().nonzero().flatten()
@@ -40,7 +40,7 @@ def segment_bounds(is_first: Tensor) -> Tensor:
 
 
 def by_trajectory(x: Tensor, is_first: Tensor, run: Callable[[Tensor], Tensor]) -> Tensor:
-    """Apply `run` to (trajectories, longest, features) and return its result on the tape."""
+    """Apply `run` to (trajectories, longest, features) and return its result where it was."""
     bounds = segment_bounds(is_first)
     begin, lengths = bounds[:-1], bounds.diff()
     column = torch.arange(int(lengths.max()), device=x.device)

@@ -29,7 +29,7 @@ def selective_scan(
     initial_state: Tensor | None = None,
     return_state: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Run the recurrence over a tape.
+    """Run the recurrence over a packed sequence.
 
     u, delta, z are (rows, length, channels), A is (channels, state), B and C are
     (rows, length, state), D is (channels,), is_first is (rows, length) of bool and initial_state is

@@ -1,7 +1,7 @@
 """Blocks of LANES channels inside kernels: (steps, LANES) in a scratch, from and to flat arrays.
 
-Places of a tape lie far apart in memory, often a power of two, and such lines push each other out
-of the cache; a block of some steps, copied together, stays in the fastest one.
+Steps of a sequence lie far apart in memory, often a power of two, and such lines push each other
+out of the cache; a block of some steps, copied together, stays in the fastest one.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Numba kernels of the short convolution with its SiLU.
 
 Glossary
-    N places of a tape (all rows one after another), W channels, T taps
-    age_n: places since the last start, so tap j may look back only while age_n >= j
+    N steps of a packed sequence (all rows one after another), W channels, T taps
+    age_n: steps since the last start, so tap j may look back only while age_n >= j
     a: what the filters give, before the SiLU; backward computes it anew
-    K = CHUNK places are worked on together, one block of LANES channels after another
+    K = CHUNK steps are worked on together, one block of LANES channels after another
 
-Arrays are flat, in C order of the shapes in the comments; x has a stride between its places.
+Arrays are flat, in C order of the shapes in the comments; x has a stride between its steps.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def ages(is_first: Any, age: Any) -> None:
 
 @inlined
 def _filtered(xs: Any, at: int, weight: Any, own: int, bias: Any, taps: int) -> Any:
-    """a of one block at one place, which xs (places, LANES) holds at `at`."""
+    """a of one block at one step, which xs (steps, LANES) holds at `at`."""
     a = bias
     for j in range(taps):
         a = a + load(weight, own + j * LANES) * load(xs, at - j * LANES)
@@ -53,7 +53,7 @@ def forward(
     thread: int,
     threads: int,
 ) -> None:
-    places, width = len(age), len(bias)
+    slots, width = len(age), len(bias)
     taps = len(weight) // width
     blocks = (width + LANES - 1) // LANES
     from_block = blocks * thread // threads
@@ -62,34 +62,34 @@ def forward(
     nought = splat(x.dtype.type(0))
     ws = scratch(count * taps * LANES, x)
     bs = scratch(count * LANES, x)
-    xs = scratch((taps - 1 + CHUNK) * LANES, x)  # from taps - 1 places before the chunk on
+    xs = scratch((taps - 1 + CHUNK) * LANES, x)  # from taps - 1 steps before the chunk on
     ys = scratch(CHUNK * LANES, x)
     for i in range(count):
         first = (from_block + i) * LANES
         wide = min(LANES, width - first)
         gather(weight, first, wide, taps, ws[i * taps * LANES :])
         gather(bias, first, wide, 1, bs[i * LANES :])
-    for place in range(0, places, CHUNK):
-        steps = min(CHUNK, places - place)
-        early = min(taps - 1, place)
+    for step in range(0, slots, CHUNK):
+        steps = min(CHUNK, slots - step)
+        early = min(taps - 1, step)
         for i in range(count):
             first = (from_block + i) * LANES
             wide = min(LANES, width - first)
-            load_steps(x, place - early, early + steps, stride, first, wide, xs)
+            load_steps(x, step - early, early + steps, stride, first, wide, xs)
             b = load(bs, i * LANES)
             for k in range(steps):
-                seen = min(taps, age[place + k] + 1)
+                seen = min(taps, age[step + k] + 1)
                 a = _filtered(xs, (early + k) * LANES, ws, i * taps * LANES, b, seen)
                 store(ys, k * LANES, a / (one + exp(nought - a)))
-            store_steps(ys, place, steps, width, first, wide, y)
+            store_steps(ys, step, steps, width, first, wide, y)
 
 
 @inlined
-def _find_reach(age: Any, place: int, steps: int, taps: int, reach: Any) -> None:
-    """How many taps see each of some places: their own, and those of its trajectory that follow."""
+def _find_reach(age: Any, step: int, steps: int, taps: int, reach: Any) -> None:
+    """How many taps see each of some steps: their own, and those of its trajectory that follow."""
     left = 0
     for k in range(steps - 1, -1, -1):
-        left = 1 if k + 1 == steps or age[place + k + 1] == 0 else min(taps, left + 1)
+        left = 1 if k + 1 == steps or age[step + k + 1] == 0 else min(taps, left + 1)
         reach[k] = left
 
 
@@ -107,7 +107,7 @@ def backward(
     thread: int,
     threads: int,
 ) -> None:
-    places, width = len(age), len(bias)
+    slots, width = len(age), len(bias)
     taps = len(weight) // width
     blocks = (width + LANES - 1) // LANES  # threads take channels, so that sums need no other
     from_block = blocks * thread // threads
@@ -128,21 +128,21 @@ def backward(
         wide = min(LANES, width - first)
         gather(weight, first, wide, taps, ws[i * size :])
         gather(bias, first, wide, 1, bs[i * LANES :])
-    for place in range(0, places, CHUNK):
-        steps = min(CHUNK, places - place)
-        late = min(taps - 1, places - place - steps)  # places beyond that see into the chunk
-        early = min(taps - 1, place)
-        _find_reach(age, place, steps + late, taps, reach)
+    for step in range(0, slots, CHUNK):
+        steps = min(CHUNK, slots - step)
+        late = min(taps - 1, slots - step - steps)  # steps beyond that see into the chunk
+        early = min(taps - 1, step)
+        _find_reach(age, step, steps + late, taps, reach)
         for i in range(count):
             first = (from_block + i) * LANES
             wide = min(LANES, width - first)
-            load_steps(x, place - early, early + steps + late, stride, first, wide, xs)
-            load_steps(grad_y, place, steps + late, width, first, wide, gs)
+            load_steps(x, step - early, early + steps + late, stride, first, wide, xs)
+            load_steps(grad_y, step, steps + late, width, first, wide, gs)
             b = load(bs, i * LANES)
             along_b = load(dbs, i * LANES)
             for k in range(steps + late):
                 at = (early + k) * LANES
-                seen = min(taps, age[place + k] + 1)
+                seen = min(taps, age[step + k] + 1)
                 a = _filtered(xs, at, ws, i * size, b, seen)
                 sigmoid = one / (one + exp(nought - a))
                 g = load(gs, k * LANES) * sigmoid * (one + a * (one - sigmoid))
@@ -158,7 +158,7 @@ def backward(
                 for j in range(reach[k]):
                     d = d + load(ws, i * size + j * LANES) * load(gs, (k + j) * LANES)
                 store(gs, k * LANES, d)
-            store_steps(gs, place, steps, width, first, wide, grad_x)
+            store_steps(gs, step, steps, width, first, wide, grad_x)
     if wanted:
         for i in range(count):
             first = (from_block + i) * LANES

@@ -1,8 +1,8 @@
 """Numba kernels of the gated recurrent unit, and of bias and ELU.
 
 Glossary
-    N places of a tape (all rows one after another), H hidden units, G networks side by side
-    segment: the places from one start to the next; segments share nothing, so threads take them
+    N steps of packed sequences (row after row), H hidden units, G networks side by side
+    segment: the steps from one start to the next; segments share nothing, so threads take them
 """
 
 from __future__ import annotations
@@ -132,30 +132,30 @@ def _add_and_elu(v: Any, bias: Any, zero: Any, one: Any) -> None:
 @kernel
 def bias_elu(x: Any, bias: Any, thread: int, threads: int) -> None:
     """x (G, N, H) becomes elu(x + bias), bias (G, H)."""
-    parts, places, _ = x.shape
+    parts, steps, _ = x.shape
     zero = x.dtype.type(0)
     one = x.dtype.type(1)
-    for row in range(parts * places * thread // threads, parts * places * (thread + 1) // threads):
-        part = row // places
-        _add_and_elu(x[part, row - part * places], bias[part], zero, one)
+    for row in range(parts * steps * thread // threads, parts * steps * (thread + 1) // threads):
+        part = row // steps
+        _add_and_elu(x[part, row - part * steps], bias[part], zero, one)
 
 
 @kernel
 def elu_backward(
     y: Any,  # (G, N, H)
     grad: Any,  # in and out (G, N, H)
-    sums: Any,  # out (threads, G, H), zero at entry: grad summed over places, if H > 0
+    sums: Any,  # out (threads, G, H), zero at entry: grad summed over steps, if H > 0
     thread: int,
     threads: int,
 ) -> None:
-    parts, places, width = y.shape
+    parts, steps, width = y.shape
     zero = y.dtype.type(0)
     one = y.dtype.type(1)
     wants_sums = sums.shape[2] > 0
-    for row in range(parts * places * thread // threads, parts * places * (thread + 1) // threads):
-        part = row // places
-        v = y[part, row - part * places]
-        d = grad[part, row - part * places]
+    for row in range(parts * steps * thread // threads, parts * steps * (thread + 1) // threads):
+        part = row // steps
+        v = y[part, row - part * steps]
+        d = grad[part, row - part * steps]
         for i in range(width):
             d[i] = d[i] if v[i] > zero else d[i] * (v[i] + one)
         if wants_sums:
@@ -174,18 +174,18 @@ def bias_elu_readout(
     thread: int,
     threads: int,
 ) -> None:
-    parts, places, width = x.shape
+    parts, steps, width = x.shape
     zero = x.dtype.type(0)
     one = x.dtype.type(1)
-    for row in range(parts * places * thread // threads, parts * places * (thread + 1) // threads):
-        part = row // places
-        v = x[part, row - part * places]
+    for row in range(parts * steps * thread // threads, parts * steps * (thread + 1) // threads):
+        part = row // steps
+        v = x[part, row - part * steps]
         w = weight[part]
         _add_and_elu(v, bias[part], zero, one)
         value = zero
         for i in range(width):
             value += v[i] * w[i]
-        output[part, row - part * places] = value + offset[part]
+        output[part, row - part * steps] = value + offset[part]
 
 
 @kernel
@@ -199,16 +199,16 @@ def readout_backward(
     thread: int,
     threads: int,
 ) -> None:
-    parts, places, width = y.shape
+    parts, steps, width = y.shape
     zero = y.dtype.type(0)
     one = y.dtype.type(1)
     wants_sums = bias_sums.shape[2] > 0
-    for row in range(parts * places * thread // threads, parts * places * (thread + 1) // threads):
-        part = row // places
-        v = y[part, row - part * places]
-        d = grad[part, row - part * places]
+    for row in range(parts * steps * thread // threads, parts * steps * (thread + 1) // threads):
+        part = row // steps
+        v = y[part, row - part * steps]
+        d = grad[part, row - part * steps]
         w = weight[part]
-        g = grad_output[part, row - part * places]
+        g = grad_output[part, row - part * steps]
         for i in range(width):
             a = g * w[i]
             d[i] = a if v[i] > zero else a * (v[i] + one)

@@ -1,8 +1,8 @@
-"""Numba kernels that go through places one by one: bias and softplus, and the RMS norm.
+"""Numba kernels that go through steps one by one: bias and softplus, and the RMS norm.
 
 Glossary
-    N places, W channels; arrays of (N, W) are flat, in C order
-    sums: (threads, W), what each thread has added up over its places, zero at entry
+    N steps, W channels; arrays of (N, W) are flat, in C order
+    sums: (threads, W), what each thread has added up over its steps, zero at entry
 
 Each kernel does blocks of LANES channels and then what is left, in the same function.
 """
@@ -38,9 +38,9 @@ def _softplus_block(x: Any, at: int, bias: Any, c: int, wide: int) -> None:
 def bias_softplus(x: Any, bias: Any, thread: int, threads: int) -> None:
     """x becomes ln(1 + e^(x + bias))."""
     width = len(bias)
-    places = len(x) // width
+    steps = len(x) // width
     whole = width - width % LANES
-    for n in range(places * thread // threads, places * (thread + 1) // threads):
+    for n in range(steps * thread // threads, steps * (thread + 1) // threads):
         for c in range(0, whole, LANES):
             _softplus_block(x, n * width, bias, c, LANES)
         if whole < width:
@@ -70,11 +70,11 @@ def softplus_backward(
     thread: int,
     threads: int,
 ) -> None:
-    places = len(y) // width
+    steps = len(y) // width
     whole = width - width % LANES
     wants_sums = len(sums) > 0
     own = thread * width
-    for n in range(places * thread // threads, places * (thread + 1) // threads):
+    for n in range(steps * thread // threads, steps * (thread + 1) // threads):
         at = n * width
         for c in range(0, whole, LANES):
             _softplus_slope_block(y, grad_y, grad, at + c, sums, own + c, wants_sums, LANES)
@@ -94,10 +94,10 @@ def rms_norm(
     threads: int,
 ) -> None:
     width = len(weight)
-    places = len(scale)
+    steps = len(scale)
     whole = width - width % LANES
     rest = width - whole
-    for n in range(places * thread // threads, places * (thread + 1) // threads):
+    for n in range(steps * thread // threads, steps * (thread + 1) // threads):
         at = n * width
         squares = splat(x.dtype.type(0))
         for c in range(0, whole, LANES):
@@ -140,12 +140,12 @@ def rms_norm_backward(
     threads: int,
 ) -> None:
     width = len(weight)
-    places = len(scale)
+    steps = len(scale)
     whole = width - width % LANES
     rest = width - whole
     wants_sums = len(sums) > 0
     own = thread * width
-    for n in range(places * thread // threads, places * (thread + 1) // threads):
+    for n in range(steps * thread // threads, steps * (thread + 1) // threads):
         at = n * width
         along = splat(x.dtype.type(0))
         for c in range(0, whole, LANES):

@@ -13,7 +13,7 @@ Channel blocks are independent but for dB and dC: backward takes all blocks of a
 chunk and tile before the next, adds their shares up lane by lane, and sums the lanes at its end.
 Decays are powers of two, 2^(delta A log2 e), which are cheaper than powers of e.
 Arrays are given flat (C order of the shapes in the comments); u, delta, B, C and z have strides
-from one place to the next, so that parts of a projection's output need no copy.
+from one step to the next, so that parts of a projection's output need no copy.
 """
 
 from __future__ import annotations
@@ -85,23 +85,23 @@ def forward(
         for row in range(rows):
             gather(initial[row * channels * states :], first, wide, states, h)
             for chunk in range(chunks):
-                place = row * length + chunk * CHUNK
+                step = row * length + chunk * CHUNK
                 steps = min(CHUNK, length - chunk * CHUNK)
-                load_steps(delta, place, steps, delta_step, first, wide, dts)
-                load_steps(u, place, steps, u_step, first, wide, uts)
+                load_steps(delta, step, steps, delta_step, first, wide, dts)
+                load_steps(u, step, steps, u_step, first, wide, uts)
                 if gated:
-                    load_steps(z, place, steps, z_step, first, wide, zts)
+                    load_steps(z, step, steps, z_step, first, wide, zts)
                 if keep:
                     at = ((row * chunks + chunk) * blocks + block) * size
                     saved[at : at + size] = h
                 for k in range(steps):
-                    if is_first[place + k]:
+                    if is_first[step + k]:
                         h[:] = 0
                     dt = load(dts, k * LANES)
                     ut = load(uts, k * LANES)
                     du = dt * ut
                     acc = load(d_skip, 0) * ut
-                    at_b, at_c = (place + k) * b_step, (place + k) * c_step
+                    at_b, at_c = (step + k) * b_step, (step + k) * c_step
                     for s in range(states):
                         v = times_exp2(load(h, s * LANES), dt * load(a, s * LANES))
                         v = v + du * spread(B, at_b + s)
@@ -111,7 +111,7 @@ def forward(
                         gate = load(zts, k * LANES)
                         acc = acc * gate / (one + exp(nought - gate))
                     store(yts, k * LANES, acc)
-                store_steps(yts, place, steps, channels, first, wide, y)
+                store_steps(yts, step, steps, channels, first, wide, y)
             scatter(h, first, wide, states, final[row * channels * states :])
 
 
@@ -186,18 +186,18 @@ def backward(
             wide = min(LANES, channels - first)
             gather(grad_final[row * channels * states :], first, wide, states, dh[i * size :])
         for chunk in range(chunks - 1, -1, -1):
-            place = row * length + chunk * CHUNK
+            step = row * length + chunk * CHUNK
             steps = min(CHUNK, length - chunk * CHUNK)
             for i in range(count):
                 first = (from_block + i) * LANES
                 wide = min(LANES, channels - first)
-                load_steps(delta, place, steps, delta_step, first, wide, dts[i * wing :])
-                load_steps(u, place, steps, u_step, first, wide, uts[i * wing :])
-                load_steps(grad_y, place, steps, channels, first, wide, gts[i * wing :])
+                load_steps(delta, step, steps, delta_step, first, wide, dts[i * wing :])
+                load_steps(u, step, steps, u_step, first, wide, uts[i * wing :])
+                load_steps(grad_y, step, steps, channels, first, wide, gts[i * wing :])
                 skip = load(d_skip, i * LANES)
                 along_d = load(dd, i * LANES)
                 if gated:
-                    load_steps(z, place, steps, z_step, first, wide, slopes[i * wing :])
+                    load_steps(z, step, steps, z_step, first, wide, slopes[i * wing :])
                 for at in range(i * wing, i * wing + steps * LANES, LANES):
                     ut = load(uts, at)
                     gy = load(gts, at)
@@ -222,13 +222,13 @@ def backward(
                     for s in range(high):
                         store(h, s * LANES, load(saved, at + s * LANES))
                     for k in range(steps):
-                        if is_first[place + k]:
+                        if is_first[step + k]:
                             h[:] = 0
                         dt = load(dts, i * wing + k * LANES)
                         du = dt * load(uts, i * wing + k * LANES)
                         gt = load(gts, i * wing + k * LANES)
                         acc = load(ungated, i * wing + k * LANES)
-                        at_b, at_c = (place + k) * b_step + tile, (place + k) * c_step + tile
+                        at_b, at_c = (step + k) * b_step + tile, (step + k) * c_step + tile
                         to = k * TILE * LANES
                         for s in range(high):
                             w = times_exp2(one, dt * load(a, own + s * LANES))
@@ -246,7 +246,7 @@ def backward(
                         gt = load(gts, i * wing + k * LANES)
                         by_a = load(along_a, i * wing + k * LANES)
                         by_b = load(along_b, i * wing + k * LANES)
-                        at_b, at_c = (place + k) * b_step + tile, (place + k) * c_step + tile
+                        at_b, at_c = (step + k) * b_step + tile, (step + k) * c_step + tile
                         to = k * TILE * LANES
                         for s in range(high):
                             d = load(dh, own + s * LANES) + gt * spread(C, at_c + s)
@@ -257,12 +257,12 @@ def backward(
                             x = w * load(before, to + s * LANES)
                             by_a = by_a + x * load(a, own + s * LANES)
                             store(da, own + s * LANES, load(da, own + s * LANES) + x * dt)
-                        if is_first[place + k]:
+                        if is_first[step + k]:
                             dh[own : own + high * LANES] = 0
                         store(along_a, i * wing + k * LANES, by_a)
                         store(along_b, i * wing + k * LANES, by_b)
                 for k in range(steps):
-                    at = share + (place + k) * states + tile
+                    at = share + (step + k) * states + tile
                     to = k * TILE * LANES
                     for s in range(high):
                         grad_B[at + s] = total(load(to_b, to + s * LANES))
@@ -278,10 +278,10 @@ def backward(
                     store(dts, at, load(along_a, at) * ln_2 + by_b * ut)
                     store(uts, at, load(gts, at) * skip + by_b * dt)
                     store(ungated, at, load(ungated, at) * load(slopes, at))
-                store_steps(dts[i * wing :], place, steps, channels, first, wide, grad_delta)
-                store_steps(uts[i * wing :], place, steps, channels, first, wide, grad_u)
+                store_steps(dts[i * wing :], step, steps, channels, first, wide, grad_delta)
+                store_steps(uts[i * wing :], step, steps, channels, first, wide, grad_u)
                 if gated:
-                    store_steps(ungated[i * wing :], place, steps, channels, first, wide, grad_z)
+                    store_steps(ungated[i * wing :], step, steps, channels, first, wide, grad_z)
         for i in range(count):
             first = (from_block + i) * LANES
             wide = min(LANES, channels - first)

@@ -73,7 +73,7 @@ def saved_shape(u: Tensor, A: Tensor, keep: bool) -> tuple[int, ...]:
 
 
 def _given(inputs: ScanInputs) -> tuple[list[Any], tuple[int, ...]]:
-    """What the kernels read, with zeros or nothing for what is absent, and strides of places."""
+    """What the kernels read, with zeros or nothing for what is absent, and strides of steps."""
     u, delta, A, B, C, D, z, is_first = inputs
     gate = u.new_zeros(0, 0, 0) if z is None else z
     (us, u_step), (deltas, delta_step), (Bs, b_step), (Cs, c_step), (zs, z_step) = (

@@ -1,4 +1,4 @@
-"""Tensors as kernels take them: flat, with a stride from place to place."""
+"""Tensors as kernels take them: flat, with a stride from step to step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def evenly_spaced(x: Tensor) -> bool:
-    """Whether a stride leads through all places of x (rows, length, channels), channels dense."""
+    """Whether a stride leads through all steps of x (rows, length, channels), channels dense."""
     rows, length, width = x.shape
     stride = x.stride(1)
     joined = rows == 1 or x.stride(0) == length * stride
@@ -14,7 +14,7 @@ def evenly_spaced(x: Tensor) -> bool:
 
 
 def flat_places(x: Tensor) -> tuple[Tensor, int]:
-    """x (rows, length, channels) as one run of numbers, and how far apart its places lie in it.
+    """x (rows, length, channels) as one run of numbers, and how far apart its steps lie in it.
 
     A copy is made only of what is not evenly spaced: half of a projection's output, say, is not
     copied.

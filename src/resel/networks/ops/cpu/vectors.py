@@ -301,8 +301,8 @@ def _power(base: str, vector: Any, less_one: bool = False) -> Any:
         for coefficient in reversed(numbers.coefficients[1:-1]):
             p = multiply_add(f, p, constant(coefficient))
         bits = builder.bitcast(shifted, ir.VectorType(integer, LANES))
-        places = ir.Constant(ir.VectorType(integer, LANES), [numbers.mantissa] * LANES)
-        scale = builder.bitcast(builder.shl(bits, places), kind)
+        steps = ir.Constant(ir.VectorType(integer, LANES), [numbers.mantissa] * LANES)
+        scale = builder.bitcast(builder.shl(bits, steps), kind)
         if less_one:
             return multiply_add(scale, builder.fmul(f, p), builder.fsub(scale, constant(1.0)))
         return builder.fmul(multiply_add(f, p, constant(numbers.coefficients[0])), scale)
@@ -312,7 +312,7 @@ def _power(base: str, vector: Any, less_one: bool = False) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def exp(typing_context: Any, vector: Any) -> Any:
-    """e to the x in every lane, to about one unit in the last place.
+    """e to the x in every lane, to about one unit in the last step.
 
     NaN stays NaN, underflow gives 0 and overflow infinity, half a power of two early.
     """
@@ -321,7 +321,7 @@ def exp(typing_context: Any, vector: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def expm1(typing_context: Any, vector: Any) -> Any:
-    """e to the x, less 1, in every lane, to a few units in the last place however small x is.
+    """e to the x, less 1, in every lane, to a few units in the last step however small x is.
 
     For x at most 0, NaN included.
     """
@@ -330,7 +330,7 @@ def expm1(typing_context: Any, vector: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def log1p(typing_context: Any, vector: Any) -> Any:
-    """ln(1 + x) in every lane for x from 0 to 1, to a few units in the last place.
+    """ln(1 + x) in every lane for x from 0 to 1, to a few units in the last step.
 
     ln(1 + x) = 2 artanh(s) with s = x / (2 + x), at most 1/3.
     """

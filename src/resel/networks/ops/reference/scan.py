@@ -3,7 +3,7 @@
 Glossary
     R rows, L length, D channels, S states per channel
     K = CHUNK steps are worked on together; backward recomputes the states inside a chunk
-    n_t: starts up to and with place t, so n_s = n_t says that nothing is dropped between s and t
+    n_t: starts up to and with step t, so n_s = n_t says that nothing is dropped between s and t
 
 Inside a chunk the recurrence is solved by doubling: after pass i every state holds what reaches it
 from the last 2^i steps, so log2(K) passes do. Only products of decays occur, no quotients, and what

@@ -8,7 +8,7 @@ Glossary
 One program takes W channels of one row and walks over time with its (W, N) states in registers.
 Forward stores the state at the start of each chunk; backward walks the chunks from the last to the
 first and rebuilds the states of one at a time in a scratch of (K, W, N). Programs never add to the
-same place: dB and dC are kept for each block of channels, dA and dD for each row, and torch sums
+same step: dB and dC are kept for each block of channels, dA and dD for each row, and torch sums
 them, so the same inputs give the same bits.
 """
 
@@ -143,7 +143,7 @@ def _options(
     }
 
 
-@triton.jit(do_not_specialize=["length"])  # tapes come in every length
+@triton.jit(do_not_specialize=["length"])  # packed sequences come in every length
 def _forward(
     u,  # (R, L, D)
     delta,  # (R, L, D)
@@ -186,26 +186,26 @@ def _forward(
             at = (row * chunks + chunk) * channels * states
             tl.store(saved + at + cell, h, mask=inside)
         for t in range(chunk * K, min(chunk * K + K, length)):
-            place = row * length + t
+            step = row * length + t
             if HAS_START:
-                h = tl.where(tl.load(is_first + place) != 0, 0.0, h)
-            dt = tl.load(delta + place * channels + c, mask=c_in, other=0.0)
-            ut = tl.load(u + place * channels + c, mask=c_in, other=0.0)
-            bt = tl.load(B + place * states + s, mask=s_in, other=0.0)
-            ct = tl.load(C + place * states + s, mask=s_in, other=0.0)
+                h = tl.where(tl.load(is_first + step) != 0, 0.0, h)
+            dt = tl.load(delta + step * channels + c, mask=c_in, other=0.0)
+            ut = tl.load(u + step * channels + c, mask=c_in, other=0.0)
+            bt = tl.load(B + step * states + s, mask=s_in, other=0.0)
+            ct = tl.load(C + step * states + s, mask=s_in, other=0.0)
             h = tl.exp(dt[:, None] * a) * h + (dt * ut)[:, None] * bt[None, :]
             h = tl.where(inside, h, 0.0)  # 0 * infinity must not reach a sum
             out = tl.sum(h * ct[None, :], 1)
             if HAS_D:
                 out += tl.load(D + c, mask=c_in, other=0.0) * ut
             if HAS_Z:
-                gate = tl.load(z + place * channels + c, mask=c_in, other=0.0)
+                gate = tl.load(z + step * channels + c, mask=c_in, other=0.0)
                 out = out * gate / (1.0 + tl.exp(-gate))
-            tl.store(y + place * channels + c, out, mask=c_in)
+            tl.store(y + step * channels + c, out, mask=c_in)
     tl.store(final + row * channels * states + cell, h, mask=inside)
 
 
-@triton.jit(do_not_specialize=["length"])  # tapes come in every length
+@triton.jit(do_not_specialize=["length"])  # packed sequences come in every length
 def _backward(
     u,
     delta,
@@ -264,36 +264,36 @@ def _backward(
             saved + (row * chunks + chunk) * channels * states + cell, mask=inside, other=0.0
         )
         for k in range(steps):
-            place = row * length + first + k
+            step = row * length + first + k
             if HAS_START:
-                h = tl.where(tl.load(is_first + place) != 0, 0.0, h)
+                h = tl.where(tl.load(is_first + step) != 0, 0.0, h)
             tl.store(scratch + k * W * N, h)
-            dt = tl.load(delta + place * channels + c, mask=c_in, other=0.0)
-            ut = tl.load(u + place * channels + c, mask=c_in, other=0.0)
-            bt = tl.load(B + place * states + s, mask=s_in, other=0.0)
+            dt = tl.load(delta + step * channels + c, mask=c_in, other=0.0)
+            ut = tl.load(u + step * channels + c, mask=c_in, other=0.0)
+            bt = tl.load(B + step * states + s, mask=s_in, other=0.0)
             h = tl.exp(dt[:, None] * a) * h + (dt * ut)[:, None] * bt[None, :]
             h = tl.where(inside, h, 0.0)
-            gt = tl.load(grad_y + place * channels + c, mask=c_in, other=0.0)
+            gt = tl.load(grad_y + step * channels + c, mask=c_in, other=0.0)
             if HAS_Z:
-                ct = tl.load(C + place * states + s, mask=s_in, other=0.0)
+                ct = tl.load(C + step * states + s, mask=s_in, other=0.0)
                 out = tl.sum(h * ct[None, :], 1) + skip * ut
-                gate = tl.load(z + place * channels + c, mask=c_in, other=0.0)
+                gate = tl.load(z + step * channels + c, mask=c_in, other=0.0)
                 sigmoid = 1.0 / (1.0 + tl.exp(-gate))
                 slope = sigmoid * (1.0 + gate * (1.0 - sigmoid))
-                tl.store(grad_z + place * channels + c, gt * out * slope, mask=c_in)
+                tl.store(grad_z + step * channels + c, gt * out * slope, mask=c_in)
                 gt = gt * gate * sigmoid
             tl.store(grad_C + (own + first + k) * states + s, tl.sum(gt[:, None] * h, 0), mask=s_in)
         tl.debug_barrier()  # the scratch is read by other threads than wrote it
         for done in range(steps):
             k = steps - 1 - done
-            place = row * length + first + k
-            dt = tl.load(delta + place * channels + c, mask=c_in, other=0.0)
-            ut = tl.load(u + place * channels + c, mask=c_in, other=0.0)
-            bt = tl.load(B + place * states + s, mask=s_in, other=0.0)
-            ct = tl.load(C + place * states + s, mask=s_in, other=0.0)
-            gt = tl.load(grad_y + place * channels + c, mask=c_in, other=0.0)
+            step = row * length + first + k
+            dt = tl.load(delta + step * channels + c, mask=c_in, other=0.0)
+            ut = tl.load(u + step * channels + c, mask=c_in, other=0.0)
+            bt = tl.load(B + step * states + s, mask=s_in, other=0.0)
+            ct = tl.load(C + step * states + s, mask=s_in, other=0.0)
+            gt = tl.load(grad_y + step * channels + c, mask=c_in, other=0.0)
             if HAS_Z:
-                gate = tl.load(z + place * channels + c, mask=c_in, other=0.0)
+                gate = tl.load(z + step * channels + c, mask=c_in, other=0.0)
                 gt = gt * gate / (1.0 + tl.exp(-gate))
             d = tl.where(inside, dh + gt[:, None] * ct[None, :], 0.0)
             db = tl.sum(d * (dt * ut)[:, None], 0)
@@ -304,10 +304,10 @@ def _backward(
             along_a = tl.sum(x * a, 1)
             da += x * dt[:, None]
             dd += gt * ut
-            tl.store(grad_u + place * channels + c, gt * skip + along_b * dt, mask=c_in)
-            tl.store(grad_delta + place * channels + c, along_a + along_b * ut, mask=c_in)
+            tl.store(grad_u + step * channels + c, gt * skip + along_b * dt, mask=c_in)
+            tl.store(grad_delta + step * channels + c, along_a + along_b * ut, mask=c_in)
             if HAS_START:
-                dh = tl.where(tl.load(is_first + place) != 0, 0.0, dh)
+                dh = tl.where(tl.load(is_first + step) != 0, 0.0, dh)
         tl.debug_barrier()  # and written by others again
     tl.store(grad_initial + row * channels * states + cell, dh, mask=inside)
     tl.store(grad_A + row * channels * states + cell, da, mask=inside)

@@ -1,0 +1,152 @@
+"""`resel methods`: what can learn, with its settings and their meaning."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import json
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tyro
+from rich.table import Column, Table
+
+from resel.cli._arguments import PLAIN
+from resel.cli.console import OUT, escape
+from resel.methods import Method, get_method, methods
+from resel.networks import encoder_spec, encoders
+
+
+@dataclass(frozen=True)
+class MethodsArguments:
+    """List the methods and context encoders, those of installed packages too."""
+
+    json: bool = False
+    """Print JSON and nothing else: a list, or with --show one object."""
+    show: str | None = None
+    """Print every setting of one method instead, with its default and meaning."""
+
+
+def run(argv: Sequence[str]) -> int:
+    """List all methods, or show one."""
+    arguments = tyro.cli(MethodsArguments, args=argv, prog="resel methods", config=PLAIN)
+    if arguments.show is not None:
+        method = get_method(arguments.show)  # refuses unknown names with near matches
+        if arguments.json:
+            settings = {group: _settings_json(kind) for group, _, kind in _groups(method)}
+            print(json.dumps({**_method_json(method), "settings": settings}, indent=1))
+        else:
+            _show(method)
+    elif arguments.json:
+        found, faults = methods()
+        lost = [{"name": name, "fault": reason} for name, reason in faults.items()]
+        print(json.dumps([*map(_method_json, found), *lost], indent=1))
+    else:
+        _list()
+    return 0
+
+
+def _list() -> None:
+    """All methods with what is known of them, then the encoders, then what cannot be had."""
+    found, faults = methods()
+    table = _plain_table()
+    for method in found:
+        table.add_row(f"[bold]{method.name}[/bold]", f"[bold]{escape(method.title)}[/bold]")
+        for line in _description(method):
+            table.add_row("", escape(line))
+    OUT.print(table)
+    OUT.print("\nContext encoders, for methods that have one (--encoder):")
+    specs, encoder_faults = encoders()
+    table = _plain_table()
+    for spec in specs:
+        table.add_row(spec.name, escape(spec.summary))
+    OUT.print(table)
+    if faults or encoder_faults:
+        OUT.print("\nNot available:")
+        table = _plain_table()
+        for name, reason in [*faults.items(), *encoder_faults.items()]:
+            table.add_row(escape(name), escape(reason))
+        OUT.print(table)
+
+
+def _plain_table() -> Table:
+    return Table(Column(no_wrap=True), Column(), box=None, show_header=False)
+
+
+def _description(method: Method) -> Iterator[str]:
+    """What a method says of itself, line by line."""
+    yield method.summary
+    yield f"Source: {method.source}"
+    yield f"Actions: {', '.join(method.spaces)}. Context encoder: {method.encoder or 'none'}."
+    if method.figures:
+        yield f"In: {', '.join(method.figures)}"
+
+
+def _show(method: Method) -> None:
+    """Every setting that the method, its network and its usual encoder have."""
+    OUT.print(f"[bold]{method.name}[/bold]: {escape(method.title)}")
+    for line in _description(method):
+        OUT.print(escape(line))
+    table = Table(Column("setting", no_wrap=True), "default", "meaning", box=None)
+    for _, name, kind in _groups(method):
+        table.add_row(f"[bold]{name}:[/bold]")
+        meanings = field_meanings(kind)
+        for field in dataclasses.fields(kind):
+            table.add_row(field.name, str(_default(field)), escape(meanings.get(field.name, "")))
+    OUT.print()
+    OUT.print(table)
+    OUT.print(
+        f"\nA task has values of its own: `resel tasks --show TASK --method {method.name}`. The "
+        f"settings of the loop: `resel train --method {method.name} --help`."
+    )
+
+
+def _groups(method: Method) -> Iterator[tuple[str, str, type[Any]]]:
+    """The dataclasses with the method's flags: their group in a config, and in words."""
+    yield "algorithm", "the method", method.settings
+    yield "network", "its network", method.network
+    if method.encoder is not None:
+        encoder = encoder_spec(method.encoder)
+        yield "encoder_settings", f"its encoder {encoder.name}", encoder.settings
+
+
+def _method_json(method: Method) -> dict[str, Any]:
+    names = ("name", "title", "summary", "source", "spaces", "encoder", "figures")
+    return {**{name: getattr(method, name) for name in names}, "fault": None}
+
+
+def _settings_json(kind: type[Any]) -> dict[str, Any]:
+    meanings = field_meanings(kind)
+    return {
+        field.name: {"default": _default(field), "meaning": meanings.get(field.name, "")}
+        for field in dataclasses.fields(kind)
+    }
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    return (
+        field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    )
+
+
+def field_meanings(kind: type[Any]) -> dict[str, str]:
+    """The string after each field of a dataclass; nothing where the source cannot be read."""
+    found: dict[str, str] = {}
+    for each in reversed(kind.__mro__[:-1]):  # a class has the fields of its bases
+        try:
+            source = textwrap.dedent(inspect.getsource(each))
+        except (OSError, TypeError):
+            continue
+        definition = ast.parse(source).body[0]
+        assert isinstance(definition, ast.ClassDef)
+        for line, following in zip(definition.body, definition.body[1:], strict=False):
+            match line, following:
+                case (
+                    ast.AnnAssign(target=ast.Name(name)),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ):
+                    found[name] = " ".join(text.split())
+    return found

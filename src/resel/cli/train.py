@@ -1,0 +1,108 @@
+"""`resel train`: any method on a task of ours or any Gymnasium environment."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar
+
+import tyro
+
+from resel.agent import configure
+from resel.cli._arguments import parse_settings, value_of
+from resel.cli._training import train_run
+from resel.config import SIZES, Config, TrainingConfig
+from resel.errors import ConfigError
+from resel.methods import run_label
+from resel.runs import Resume, default_run_path
+from resel.tasks import get_task
+
+_SIZE_TEXT = ", ".join(f"{name}: {factor:g}" for name, factor in SIZES.items())
+
+_Algorithm = TypeVar("_Algorithm")
+_Network = TypeVar("_Network")
+_Encoder = TypeVar("_Encoder")
+
+
+@dataclass(frozen=True)
+class TrainArguments(Generic[_Algorithm, _Network, _Encoder]):
+    """Train an agent. Settings: the method's preset, then --size, then single flags.
+
+    Shown are the flags of the method and encoder that the command line chooses.
+    """
+
+    task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")]
+    """A task of ours (see `resel tasks`), any Gymnasium id, or module:Id-v0."""
+    algorithm: _Algorithm
+    network: _Network
+    encoder_settings: _Encoder
+    training: TrainingConfig
+    method: str
+    """What learns: see `resel methods`."""
+    encoder: str | None
+    """The context encoder: see `resel methods`; None for a method without one."""
+    preset: str = "paper"
+    """Settings to start from: paper, released where the released code differs, or small, with which
+    a method trains in minutes."""
+    size: Annotated[
+        str | None,  # not a Literal: refusing another word, the parser would also offer `None`
+        tyro.conf.arg(
+            help=f"Network size, as a factor on the method's own ({_SIZE_TEXT}).",
+            metavar="{" + ",".join(SIZES) + "}",
+        ),
+    ] = None
+    run_dir: Path | None = None
+    """Where the run is written; a new folder under runs/ if not given."""
+    resume: Resume = "never"
+    """auto starts the run in --run-dir, or goes on with the one that is there."""
+    wandb: bool = False
+    """Also log to Weights & Biases (extra `wandb`)."""
+    force: bool = False
+    """Go on even where the machine differs from before, so that the run is not exact."""
+
+    @property
+    def config(self) -> Config:
+        """The complete settings."""
+        return Config(
+            self.task,
+            self.method,
+            self.encoder,
+            self.algorithm,
+            self.network,
+            self.encoder_settings,
+            self.training,
+        )
+
+
+def run(argv: Sequence[str]) -> int:
+    """Train, in a new run directory or in one that is to be continued."""
+    arguments = train_arguments(argv)
+    config = arguments.config
+    if arguments.resume == "auto" and arguments.run_dir is None:
+        raise ConfigError("--resume auto needs --run-dir: it goes on with the run in that folder.")
+    path = arguments.run_dir or default_run_path(
+        config.task, run_label(config), config.training.seed
+    )
+    return train_run(config, path, arguments.resume, arguments.wandb, arguments.force)
+
+
+def train_arguments(argv: Sequence[str]) -> TrainArguments[Any, Any, Any]:
+    """The words after `resel train`; task, method, encoder, preset and size bring the defaults."""
+    named = next((word for word in argv if get_task(word) is not None), "")
+    asks = any(word in ("-h", "--help") for word in argv)
+    chosen: dict[str, Any] = {
+        name: value
+        for name in ("method", "encoder", "preset", "size")
+        if (value := value_of(f"--{name}", argv)) not in (None, "None")
+    }
+    config = configure(named, **chosen)
+    parsed: TrainArguments[Any, Any, Any] = parse_settings(
+        TrainArguments,
+        {"task": tyro.MISSING, "method": config.method, "encoder": config.encoder},
+        config,
+        argv,
+        "resel train" if asks else f"resel train {named}".rstrip(),
+    )
+    return dataclasses.replace(parsed, encoder=config.encoder)  # None stands for the usual one

@@ -1,0 +1,65 @@
+"""What comparison methods with a context encoder share: windows, and a rate of its own for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import tyro
+
+from resel.config import Count, at_least, one_of, positive
+from resel.networks import LrScope
+
+
+@dataclass(frozen=True)
+class RecurrentSettings:
+    """Beside the settings of the method without a memory."""
+
+    lr_context_encoder: Annotated[float | None, tyro.conf.arg(aliases=["--lr-ce"])] = None
+    """Learning rate of the context encoders (LR_CE); None takes that of their network."""
+    lr_scope: LrScope = "encoder"
+    """What LR_CE covers: the whole context encoder, or its recurrent layers alone."""
+    batch_windows: Count = 64
+    """Windows in a batch, drawn uniformly over all steps at which one can begin."""
+    context_length: Count = 64
+    """Steps of a window. It begins without a memory; acting keeps it for the whole episode."""
+
+    def __post_init__(self) -> None:
+        positive(self, "lr_context_encoder")
+        one_of(self, "lr_scope", LrScope)
+        at_least(self, 1, "batch_windows", "context_length")
+
+
+PAPER: dict[str, Any] = {"initialisation": "orthogonal", "warmup_steps": 10_000}
+"""What Ni et al. set besides the defaults; the first is the GRU's."""
+SMALL: dict[str, Any] = {
+    **PAPER,
+    "size": "tiny",
+    "batch_windows": 16,
+    "warmup_steps": 1000,
+}
+"""For a training of minutes."""
+TRIALS: dict[str, Any] = {
+    "critic_shortcut": 64,
+    "head_width": 128,
+    "head_layers": 3,
+    "batch_windows": 32,
+    "context_length": 400,
+    "warmup_steps": 200_000,
+    "updates_per_step": 0.02,
+}
+"""Theirs on meta-RL tasks, with whole trials of 400 steps: 500 of them at random, then 200 updates
+for every 25."""
+WIND: dict[str, Any] = {
+    "action_embedding": 8,
+    "reward_embedding": 0,
+    "width": 64,
+    "critic_shortcut": 40,
+    "head_width": 128,
+    "head_layers": 2,
+    "gamma": 0.9,
+    "batch_windows": 64,
+    "warmup_steps": 7500,
+    "updates_per_step": 500 / 750,
+}
+"""Theirs on Wind, with episodes of 75 steps: 100 at random, then 500 updates for every 10."""

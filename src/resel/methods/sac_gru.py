@@ -1,0 +1,95 @@
+"""SAC-GRU: SAC with recurrent networks, all of them learning at one rate.
+
+On POMDP tasks it has the sizes of Ni et al. 2022 with the reward as an input and an encoder for
+each critic, as Char and Schneider 2023 run it (IanChar/GPIDE, `pyb_rnn_sac`); what their code does
+besides is left out: time-outs count as ends, targets begin with weights of their own, and all
+losses are formed before the first step. On meta-RL tasks it is Ni et al.'s `sac-gru-400-oar`, with
+one encoder for both critics.
+
+On gravity tasks RESeL's paper says "standard SAC, GRU models" and no more; they are ESCP's (Luo et
+al. 2022), so its sizes and rates are taken: [o_t, a_{t-1}] in a layer of 128, GRU of 64, 2 numbers
+of context. There states come from a pass over the whole trajectory and are cut into 16 slices of 16
+steps; here 16 windows of 64 steps begin with none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from resel.methods import _recurrent
+from resel.methods._off_policy import AlphaLoss, SoftSettings, presets
+from resel.methods.registry import Method
+from resel.methods.sac import SACLearner
+from resel.networks import SequenceNetwork
+
+
+@dataclass(frozen=True)
+class SACGRUSettings(_recurrent.RecurrentSettings, SoftSettings):
+    """The hyperparameters of recurrent SAC."""
+
+    alpha_loss: AlphaLoss = "exp"
+    """What the temperature descends on: log alpha, or alpha itself (through exp), times how far the
+    entropy is above its target."""
+
+    def __post_init__(self) -> None:
+        SoftSettings.__post_init__(self)
+        _recurrent.RecurrentSettings.__post_init__(self)
+
+
+_GRAVITY: dict[str, Any] = {
+    "observation_embedding": 64,
+    "action_embedding": 64,
+    "reward_embedding": 0,
+    "joint_embedding": True,
+    "width": 64,
+    "context_size": 2,
+    "policy_shortcut": 0,
+    "critic_shortcut": 0,
+    "head_width": 128,
+    "last_width": 64,
+    "activation": "leaky_relu",
+    "head_initialisation": "torch",
+    "initialisation": "torch",
+    "log_std_min": -7.0,
+    "lr_critic": 1e-3,
+    "lr_alpha": 1e-2,
+    "alpha_start": 0.2,
+    "alpha_max": 1.0,
+    "target_entropy_scale": 1.5,
+    "batch_windows": 16,
+    "warmup_steps": 4000,
+    "learn_after": 20_000,
+}
+_SMALL: dict[str, Any] = {
+    **_recurrent.SMALL,
+    "lr_policy": 1e-3,
+    "lr_critic": 1e-3,
+    "lr_alpha": 3e-3,
+    "tau": 0.01,
+}
+
+METHOD = Method(
+    name="sac-gru",
+    title="SAC-GRU",
+    summary="SAC with a GRU for the policy and one for each critic, at one learning rate",
+    source="Ni et al. 2022, Recurrent Model-Free RL Can Be a Strong Baseline for Many POMDPs "
+    "(twni2016/pomdp-baselines); on gravity tasks Luo et al. 2022, Adapt to Environment Sudden "
+    "Changes by Learning a Context Sensitive Policy (FanmingL/ESCP)",
+    learner=SACLearner,
+    settings=SACGRUSettings,
+    network=SequenceNetwork,
+    encoder="gru",
+    preset=presets(
+        _recurrent.PAPER,
+        _SMALL,
+        families={
+            "gravity": _GRAVITY,
+            "meta-RL": {**_recurrent.TRIALS, "reward_embedding": 16, "encoder_per_critic": False},
+        },
+        tasks={
+            "Wind-v0": {**_recurrent.WIND, "context_length": 75},
+        },
+    ),
+    figures=("table-gravity", "fig-gravity"),
+)

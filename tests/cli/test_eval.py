@@ -1,0 +1,54 @@
+"""`resel eval`: what a trained agent is worth."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from terminal import lines, refused
+
+from resel import RESeL
+from resel.cli import main
+
+
+def test_eval(finished: Path, capsys: Any) -> None:
+    command = ["eval", str(finished), "--episodes", "3", "--json"]
+    assert main(command) == 0
+    told = capsys.readouterr()
+    answer = json.loads(told.out)
+    assert told.err == "" and told.out.count("\n") == 1
+    assert answer["task"] == "TMaze-v0" and answer["episodes"] == 3
+    assert answer["length_mean"] == 21 and -1.06 <= answer["return_mean"] <= 1
+    assert answer["return_std"] >= 0 and 0 <= answer["success_rate"] <= 1
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().out) == answer
+    assert main(["eval", str(finished / "agents" / "best"), "--seed", "5"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("TMaze-v0: return ") and "over 20 episodes of 21 steps" in text
+    assert "--episodes 0" in refused(capsys, "eval", str(finished), "--episodes", "0")
+
+
+def test_eval_measures_the_same_as_the_run(finished: Path, capsys: Any) -> None:
+    last = [line for line in lines(finished) if line["kind"] == "eval"][-1]
+    assert main(["eval", str(finished), "--episodes", "2", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["return_mean"] == pytest.approx(last["return_mean"])
+    assert answer["success_rate"] == last["success_rate"]
+
+
+def test_eval_of_a_damaged_agent(finished: Path, capsys: Any, tmp_path: Path) -> None:
+    shutil.copytree(finished, tmp_path / "copy")
+    file = tmp_path / "copy/agents/last/weights.safetensors"
+    file.write_bytes(file.read_bytes()[:-1])
+    assert "cut off or altered" in refused(capsys, "eval", "copy")
+    assert main(["eval", "copy", "--agent", "best"]) == 0
+
+
+def test_a_run_stands_for_its_newest_agent(finished: Path) -> None:
+    ours, named = RESeL.load(finished), RESeL.load(finished / "agents/last")
+    weights, expected = ours.learner.weights(), named.learner.weights()
+    assert all(torch.equal(weights[name], expected[name]) for name in expected)
