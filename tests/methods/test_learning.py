@@ -11,7 +11,7 @@ from recall_tasks import SOLVED, Sign
 from resel import Agent
 from resel.methods import Method
 
-_STEPS = 1000
+_STEPS = 1200
 _EPISODES = 20
 _QUICK: dict[str, Any] = {
     "lr_context_encoder": 3e-3,
