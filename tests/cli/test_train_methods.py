@@ -17,6 +17,7 @@ from resel.config import Config, field_names
 from resel.errors import ConfigError
 from resel.methods import default_method, get_method, methods, run_label
 from resel.networks import encoder_spec, encoders
+from resel.runs import saved_config
 
 METHODS = methods()[0]
 RECURRENT = [method.name for method in METHODS if method.encoder is not None]
@@ -162,7 +163,7 @@ def test_a_run_of_every_method(method: str, capsys: Any, tmp_path: Path) -> None
     assert max(map(len, said.splitlines())) <= 80 or len(record.title) > 20
     assert f"{task} with {record.title}" in said and f"0 updates of {record.title}" in said
     (run,) = (tmp_path / "runs").iterdir()
-    config = Config.from_json(read(run / "config.json"))
+    config = saved_config(run)
     assert run.name.startswith(f"toy-{record.spaces[0]}-v0-{run_label(config)}-seed1-")
     result = read(run / "result.json")
     assert (result["method"], result["encoder"]) == (method, record.encoder)
