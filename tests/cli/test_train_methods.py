@@ -92,8 +92,8 @@ def test_sizes_of_every_method(method: str, size: Any) -> None:
         (["--encoder", "grru"], "There is no encoder 'grru'. Did you mean gru"),
         (["--encoder", "zzz"], "Choose one of mamba, gru, lstm, mlp"),
         (["--encoder", "gru", "--state-size", "4"], "has no setting 'state_size': it belongs to"),
-        (["--encoder", "gru", "--state-size=4"], "encoder mamba"),
-        (["--encoder", "gru", "--no-feed-forward"], "encoder mamba"),
+        (["--encoder", "gru", "--state-size=4"], "belongs to the encoder mamba."),
+        (["--encoder", "gru", "--no-feed-forward"], "belongs to the encoder mamba."),
         (["--ent-coef", "0.1"], "Did you mean alpha (the temperature itself), target_entropy"),
         (["--learning-starts", "100"], "Did you mean warmup_steps?"),
         (["--buffer-size", "1e5"], "Did you mean buffer_steps?"),
@@ -114,8 +114,10 @@ def test_names_that_are_not_there(flags: list[str], told: str, capsys: Any, tmp_
 def test_settings_of_another_method(capsys: Any) -> None:
     with echo_method():
         told = refused(capsys, "train", "TMaze-v0", "--echo-strength", "0.1")
-        assert "resel with gru has no setting 'echo_strength': it belongs to method echo-m" in told
-        with pytest.raises(ConfigError, match="belongs to method echo-method"):
+        assert (
+            "resel with gru has no setting 'echo_strength': it belongs to the method echo-m" in told
+        )
+        with pytest.raises(ConfigError, match="belongs to the method echo-method"):
             resel.configure("TMaze-v0", echo_strength=0.1)
         taken = train_arguments(["TMaze-v0", "--method", "echo-method", "--echo-strength", "0.1"])
         assert taken.config.algorithm.echo_strength == 0.1
