@@ -5,11 +5,12 @@ Glossary
     y targets, q critic values, V value of the next observation, alpha temperature
     mask marks the steps that count; n is their number
 
-Where an expectation over the policy is exact (Discrete actions), values and log-probabilities have a
-last dimension of A, and the distribution's draw takes the expectation (`Draw.expect`).
+Where an expectation over the policy is exact (Discrete actions), values and log-probabilities have
+a last dimension of A, and the distribution's draw takes the expectation (`Draw.expect`).
 """
 
 from resel.losses.actor import soft_policy_term
+from resel.losses.quantile import quantile_huber_loss, quantile_target, truncated_quantiles
 from resel.losses.td import critic_loss, masked_mean, next_step, soft_value, td_target
 from resel.losses.temperature import temperature_loss, temperature_loss_exp
 
@@ -17,9 +18,12 @@ __all__ = [
     "critic_loss",
     "masked_mean",
     "next_step",
+    "quantile_huber_loss",
+    "quantile_target",
     "soft_policy_term",
     "soft_value",
     "td_target",
     "temperature_loss",
     "temperature_loss_exp",
+    "truncated_quantiles",
 ]

@@ -4,7 +4,7 @@ A method of one's own is registered with `resel.register_method`, or named as an
 group `resel.methods` by the package that has it.
 """
 
-from resel.methods import mf_rnn, resel, sac, sac_gru, sac_mlp, td3, td3_mlp
+from resel.methods import mf_rnn, resel, sac, sac_gru, sac_mlp, td3, td3_mlp, tqc
 from resel.methods.base import Learner, Metrics
 from resel.methods.registry import (
     Method,
@@ -18,7 +18,7 @@ from resel.methods.registry import (
     smallest_size,
 )
 
-for _module in (resel, sac, sac_mlp, td3, td3_mlp, sac_gru, mf_rnn):
+for _module in (resel, sac, sac_mlp, td3, td3_mlp, tqc, sac_gru, mf_rnn):
     register_method(_module.METHOD)
 
 __all__ = [

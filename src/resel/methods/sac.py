@@ -19,7 +19,13 @@ from torch import Tensor
 from resel import losses
 from resel.config import Config, Count, at_least
 from resel.data import Batch, PerStep, Sampler, Schedule
-from resel.methods._off_policy import SoftSettings, presets, sampler_of, temperature_of
+from resel.methods._off_policy import (
+    SoftSettings,
+    embed_counted,
+    presets,
+    sampler_of,
+    temperature_of,
+)
 from resel.methods.base import Learner, Metrics
 from resel.methods.registry import Method
 from resel.networks import ContextInputs, Dimensions, Network, PlainNetwork, StochasticPolicy
@@ -70,6 +76,7 @@ class SACLearner(Learner):
         settings, n = self.settings, batch.steps
         batch = batch.to(self.device)
         inputs, action = self.inputs(batch)
+        mask = batch.mask[:, :-1]  # the last place of a row never counts
         alpha = self.temperature.value
         learns_policy = self.updates % settings.policy_delay == 0
         metrics: Metrics = {}
@@ -79,8 +86,10 @@ class SACLearner(Learner):
 
         with torch.no_grad():
             y = self._target(batch, inputs, policy.detach(), alpha)
-        q = self.critic.values_of(self.critic.embed(inputs, batch.is_first), action)
-        critic_loss = losses.critic_loss(q, y, batch.mask, n)
+        q = self.critic.values_of(
+            embed_counted(self.critic, inputs, batch.is_first), action[:, :-1]
+        )
+        critic_loss = losses.critic_loss(q, y, mask, n)
         self.step("critic", [critic_loss], metrics if want_metrics else None)
         self.follow(settings.tau)
 
@@ -94,8 +103,8 @@ class SACLearner(Learner):
         if want_metrics:
             metrics |= {
                 "critic_loss": critic_loss.detach(),
-                "q_mean": losses.masked_mean(q.detach().mean(0), batch.mask, n),
-                "target_mean": losses.masked_mean(y, batch.mask, n),
+                "q_mean": losses.masked_mean(q.detach().mean(0), mask, n),
+                "target_mean": losses.masked_mean(y, mask, n),
                 "alpha": alpha,
             }
         self.updates += 1
@@ -108,26 +117,27 @@ class SACLearner(Learner):
     def _target(
         self, batch: Batch, inputs: ContextInputs, policy: StochasticPolicy, alpha: Tensor
     ) -> Tensor:
-        """y at every step that counts, from the target critics one step further."""
+        """y (rows, length - 1), from the target critics one step further."""
         settings = self.settings
         draw = policy.draw(self.generators["noise"])
         embedded = self.target_critic.embed(inputs, batch.is_first)
         q = self.target_critic.values(embedded, draw.action)
-        next_value = losses.next_step(draw.expect(losses.soft_value(q, draw.log_prob, alpha)))
-        reward = settings.reward_scale * batch.reward
-        return losses.td_target(reward, batch.terminated, next_value, settings.gamma)
+        value = draw.expect(losses.soft_value(q, draw.log_prob, alpha))
+        reward = settings.reward_scale * batch.reward[:, :-1]
+        return losses.td_target(reward, batch.terminated[:, :-1], value[:, 1:], settings.gamma)
 
     def _policy_values(
         self, batch: Batch, inputs: ContextInputs, policy: StochasticPolicy, alpha: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The loss and the policy's entropy (for Box actions, estimated from the sample)."""
         with torch.no_grad():
-            embedded = self.critic.embed(inputs, batch.is_first)
-        draw = policy.draw(self.generators["noise"])
+            embedded = embed_counted(self.critic, inputs, batch.is_first)
+        draw = policy.draw(self.generators["noise"]).before_last()
+        mask, n = batch.mask[:, :-1], batch.steps
         q = self.critic.values(embedded, draw.action, frozen=True).min(0).values
         term = draw.expect(losses.soft_policy_term(q, draw.log_prob, alpha))
-        entropy = -losses.masked_mean(draw.expect(draw.log_prob), batch.mask, batch.steps)
-        return losses.masked_mean(term, batch.mask, batch.steps), entropy
+        entropy = -losses.masked_mean(draw.expect(draw.log_prob), mask, n)
+        return losses.masked_mean(term, mask, n), entropy
 
 
 SMALL: dict[str, Any] = {

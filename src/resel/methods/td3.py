@@ -19,7 +19,7 @@ from torch import Tensor
 from resel import losses
 from resel.config import Config, Count, at_least, between, one_of, positive
 from resel.data import Batch, Sampler
-from resel.methods._off_policy import presets, sampler_of
+from resel.methods._off_policy import embed_counted, presets, sampler_of
 from resel.methods.base import Learner, Metrics
 from resel.methods.registry import Method
 from resel.networks import (
@@ -102,12 +102,15 @@ class TD3Learner(Learner):
         settings, n = self.settings, batch.steps
         batch = batch.to(self.device)
         inputs, action = self.inputs(batch)
+        mask = batch.mask[:, :-1]  # the last place of a row never counts
         metrics: Metrics = {}
 
         with torch.no_grad():
             y = self._target(batch, inputs)
-        q = self.critic.values_of(self.critic.embed(inputs, batch.is_first), action)
-        critic_loss = losses.critic_loss(q, y, batch.mask, n)
+        q = self.critic.values_of(
+            embed_counted(self.critic, inputs, batch.is_first), action[:, :-1]
+        )
+        critic_loss = losses.critic_loss(q, y, mask, n)
         self.step("critic", [critic_loss], metrics if want_metrics else None)
 
         if (self.updates + 1) % settings.policy_delay == 0:
@@ -119,31 +122,31 @@ class TD3Learner(Learner):
         if want_metrics:
             metrics |= {
                 "critic_loss": critic_loss.detach(),
-                "q_mean": losses.masked_mean(q.detach().mean(0), batch.mask, n),
-                "target_mean": losses.masked_mean(y, batch.mask, n),
+                "q_mean": losses.masked_mean(q.detach().mean(0), mask, n),
+                "target_mean": losses.masked_mean(y, mask, n),
             }
         self.updates += 1
         return metrics
 
     def _target(self, batch: Batch, inputs: ContextInputs) -> Tensor:
-        """y at every step that counts, from the targets of policy and critics one step further."""
+        """y (rows, length - 1), from the targets of policy and critics one step further."""
         settings = self.settings
         policy: Deterministic = self.targets["policy"](inputs, batch.is_first)
         noise = settings.target_noise, settings.target_noise_clip
         action = policy.smoothed(*noise, self.generators["noise"])
         embedded = self.target_critic.embed(inputs, batch.is_first)
         q = self.target_critic.values(embedded, action).min(0).values
-        reward = settings.reward_scale * batch.reward
-        return losses.td_target(reward, batch.terminated, losses.next_step(q), settings.gamma)
+        reward = settings.reward_scale * batch.reward[:, :-1]
+        return losses.td_target(reward, batch.terminated[:, :-1], q[:, 1:], settings.gamma)
 
     def policy_values(self, batch: Batch, inputs: ContextInputs) -> list[Tensor]:
         with torch.no_grad():
-            embedded = self.critic.embed(inputs, batch.is_first)
-        action = self.policy(inputs, batch.is_first).mode()
+            embedded = embed_counted(self.critic, inputs, batch.is_first)
+        action = self.policy(inputs, batch.is_first).mode()[:, :-1]
         first = self.settings.policy_loss == "q1"
         heads = torch.zeros(1, dtype=torch.long, device=self.device) if first else None
         q = self.critic.values(embedded, action, heads, frozen=True).min(0).values
-        return [-losses.masked_mean(q, batch.mask, batch.steps)]
+        return [-losses.masked_mean(q, batch.mask[:, :-1], batch.steps)]
 
 
 SMALL: dict[str, Any] = {

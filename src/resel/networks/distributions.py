@@ -32,6 +32,12 @@ class Draw(NamedTuple):
         """The expectation (...) of x, which has one entry for each of the actions."""
         return x if self.weight is None else (self.weight * x).sum(-1)
 
+    def before_last(self) -> Draw:
+        """The same for (rows, length) without the last step of each row."""
+        action, log_prob, weight = (None if x is None else x[:, :-1] for x in self)
+        assert log_prob is not None
+        return Draw(action, log_prob, weight)
+
 
 @dataclass(frozen=True)
 class SquashedGaussian:
