@@ -15,7 +15,7 @@ import resel
 from resel.cli import main
 from resel.config import Config
 from resel.methods import default_method
-from resel.runs import read_bundle
+from resel.runs import read_bundle, saved_config
 
 MAZE = resel.configure("TMaze-v0")
 
@@ -36,7 +36,7 @@ def test_the_files_of_a_run(finished: Path) -> None:
     assert isinstance(result["eval_return_mean"], float) and result["wall_seconds"] > 0
     assert result["eval_return_std"] >= 0 and 0 <= result["success_rate"] <= 1
 
-    config = Config.from_json(read(finished / "config.json"))
+    config = saved_config(finished)
     assert config.training.steps == 60 and config.network.width == 8
     assert config.algorithm.target_entropy_scale == MAZE.algorithm.target_entropy_scale
 
@@ -91,7 +91,7 @@ def test_what_training_says(tiny_flags: list[str], capsys: Any, tmp_path: Path) 
     (run,) = (tmp_path / "runs").iterdir()
     assert run.name.startswith("toy-Box-v0-mamba-seed1-")
     assert str(run.relative_to(tmp_path)) in said.out
-    config = Config.from_json(read(run / "config.json"))
+    config = saved_config(run)
     assert config.algorithm.lr_context_encoder == 2e-3 and not config.encoder_settings.feed_forward
     assert config.training.steps == 15
     assert max(map(len, said.out.splitlines())) <= 80

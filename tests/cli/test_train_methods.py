@@ -17,6 +17,7 @@ from resel.config import Config, field_names
 from resel.errors import ConfigError
 from resel.methods import default_method, get_method, methods, run_label
 from resel.networks import encoder_spec, encoders
+from resel.runs import saved_config
 
 METHODS = methods()[0]
 RECURRENT = [method.name for method in METHODS if method.encoder is not None]
@@ -91,8 +92,8 @@ def test_sizes_of_every_method(method: str, size: Any) -> None:
         (["--encoder", "grru"], "There is no encoder 'grru'. Did you mean gru"),
         (["--encoder", "zzz"], "Choose one of mamba, gru, lstm, mlp"),
         (["--encoder", "gru", "--state-size", "4"], "has no setting 'state_size': it belongs to"),
-        (["--encoder", "gru", "--state-size=4"], "encoder mamba"),
-        (["--encoder", "gru", "--no-feed-forward"], "encoder mamba"),
+        (["--encoder", "gru", "--state-size=4"], "belongs to the encoder mamba."),
+        (["--encoder", "gru", "--no-feed-forward"], "belongs to the encoder mamba."),
         (["--ent-coef", "0.1"], "Did you mean alpha (the temperature itself), target_entropy"),
         (["--learning-starts", "100"], "Did you mean warmup_steps?"),
         (["--buffer-size", "1e5"], "Did you mean buffer_steps?"),
@@ -113,8 +114,10 @@ def test_names_that_are_not_there(flags: list[str], told: str, capsys: Any, tmp_
 def test_settings_of_another_method(capsys: Any) -> None:
     with echo_method():
         told = refused(capsys, "train", "TMaze-v0", "--echo-strength", "0.1")
-        assert "resel with gru has no setting 'echo_strength': it belongs to method echo-m" in told
-        with pytest.raises(ConfigError, match="belongs to method echo-method"):
+        assert (
+            "resel with gru has no setting 'echo_strength': it belongs to the method echo-m" in told
+        )
+        with pytest.raises(ConfigError, match="belongs to the method echo-method"):
             resel.configure("TMaze-v0", echo_strength=0.1)
         taken = train_arguments(["TMaze-v0", "--method", "echo-method", "--echo-strength", "0.1"])
         assert taken.config.algorithm.echo_strength == 0.1
@@ -162,7 +165,7 @@ def test_a_run_of_every_method(method: str, capsys: Any, tmp_path: Path) -> None
     assert max(map(len, said.splitlines())) <= 80 or len(record.title) > 20
     assert f"{task} with {record.title}" in said and f"0 updates of {record.title}" in said
     (run,) = (tmp_path / "runs").iterdir()
-    config = Config.from_json(read(run / "config.json"))
+    config = saved_config(run)
     assert run.name.startswith(f"toy-{record.spaces[0]}-v0-{run_label(config)}-seed1-")
     result = read(run / "result.json")
     assert (result["method"], result["encoder"]) == (method, record.encoder)

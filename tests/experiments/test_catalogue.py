@@ -30,6 +30,7 @@ NAMES = [
     "fig-tsne",
     "table-timing",
     "fig-length-timing",
+    "methods",
 ]
 
 
@@ -163,8 +164,12 @@ def test_paper_scale_has_the_papers_steps_seeds_and_networks() -> None:
     for name in COMPARISONS:
         for config in paper_configs(name):
             network = config.network
-            assert (network.encoder, network.width, network.embedding) == ("mamba", 256, 128)
-            assert (network.state_size, network.head_width, network.head_layers) == (64, 256, 2)
+            assert (config.encoder, network.width, network.embedding) == ("mamba", 256, 128)
+            assert (
+                config.encoder_settings.state_size,
+                network.head_width,
+                network.head_layers,
+            ) == (64, 256, 2)
     entropies = {c.task: c.algorithm.target_entropy_scale for c in paper_configs("table-mdp")}
     assert entropies.pop("Hopper-v2") == 0.0 and set(entropies.values()) == {None}
     assert [s.x for s in CATALOGUE["fig-key-to-door"].studies["paper"].settings] == [
@@ -183,7 +188,7 @@ def test_ablations_change_what_they_say() -> None:
     assert rates == {(1e-5, 3e-4), (3e-4, 3e-4)}
     windows = {c.algorithm.context_length for c in paper_configs("fig-context-length")}
     assert windows == {None, 64}
-    encoders = {c.network.encoder for c in paper_configs("fig-encoders")}
+    encoders = {c.encoder for c in paper_configs("fig-encoders")}
     assert encoders == {"mamba", "gru"}
     for config in paper_configs("fig-sensitivity"):
         assert config.task == "WalkerBLT-V-v0"

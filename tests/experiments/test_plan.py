@@ -64,7 +64,7 @@ def test_names_of_runs_tell_their_settings_apart() -> None:
         Config.build("Wind-v0", BASE),
     ]
     assert len({run_name(config) for config in others}) == len(others)
-    assert run_name(base).startswith(f"TMaze-v0-{base.network.encoder}-seed1-")
+    assert run_name(base).startswith(f"TMaze-v0-{base.encoder}-seed1-")
 
 
 def test_only_wide_networks_take_several_threads(

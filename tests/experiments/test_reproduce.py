@@ -26,6 +26,7 @@ from resel.experiments import CATALOGUE, Experiment, Setting, Study, Sweep, reco
 from resel.experiments import plan as planning
 from resel.experiments.outcomes import _probes
 from resel.experiments.plan import make_plan
+from resel.runs._manifest import VERSION
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -156,7 +157,7 @@ def test_runs_that_cannot_be_gone_on_with_are_told(tmp_path: Path, quick_plan: N
     half.mkdir(parents=True)
     (half / "config.json").write_text('{"task": "TM')  # a torn write of another program
     other.mkdir()
-    newer = Config.build("TMaze-v0").to_json() | {"novelty": {}}
+    newer = {"format_version": VERSION, **Config.build("TMaze-v0").to_json(), "novelty": {}}
     (other / "config.json").write_text(json.dumps(newer))
     code, said = run(tiny.tiny_sweep(out, attempts=1))
     assert code == 1 and "0 runs completed, 0 diverged" in said and "2 failed" in said

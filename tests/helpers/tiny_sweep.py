@@ -21,7 +21,6 @@ SETTINGS: dict[str, Any] = {
     "width": 8,
     "embedding": 4,
     "head_width": 8,
-    "state_size": 4,
     "n_critics": 2,
     "batch_steps": 30,
     "warmup_steps": 30,

@@ -179,7 +179,7 @@ class Config:
             if found := owners(foreign):
                 who = f"{self.method} with {self.encoder}" if self.encoder else self.method
                 return ConfigError(
-                    f"{who} has no setting {foreign!r}: it belongs to {', '.join(found)}."
+                    f"{who} has no setting {foreign!r}: it belongs to {' and '.join(found)}."
                 )
         near = meant or difflib.get_close_matches(name, here, n=3)
         hint = f" Did you mean {', '.join(near)}?" if near else ""
@@ -210,10 +210,14 @@ def field_names(kind: type[Any]) -> tuple[str, ...]:
 def owners(name: str) -> list[str]:
     """Which methods and encoders have a setting of this name."""
     found = ["the loop"] if name in field_names(TrainingConfig) else []
+    having: dict[str, list[str]] = {"method": [], "encoder": []}
     for method in METHODS.all()[0]:
         if name in (*field_names(method.settings), *field_names(method.network)):
-            found.append(f"method {method.name}")
+            having["method"].append(method.name)
     for encoder in ENCODERS.all()[0]:
         if name in field_names(encoder.settings):
-            found.append(f"encoder {encoder.name}")
+            having["encoder"].append(encoder.name)
+    for what, names in having.items():
+        if names:
+            found.append(f"the {what}{'s' if len(names) > 1 else ''} {', '.join(names)}")
     return found

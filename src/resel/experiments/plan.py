@@ -125,8 +125,10 @@ def _runs(experiment: Experiment, scale: Scale) -> Iterator[tuple[Setting, int]]
 
 def _cost_of(config: Config, threads: int, known: dict[str, UpdateCost]) -> UpdateCost:
     """Measured once for all tasks that train the same network on batches of the same size."""
-    settings = config.algorithm
-    key = repr((config.method, config.network, config.encoder_settings, settings, threads))
+    # Rates, discounts and scales are numbers that an update takes as they come.
+    settings = {n: v for n, v in vars(config.algorithm).items() if not isinstance(v, float)}
+    networks = (config.network, config.encoder, config.encoder_settings)
+    key = repr((config.method, settings, *networks, threads))
     if key not in known:
         known[key] = measure_cost(config, threads)
     return known[key]
