@@ -23,6 +23,7 @@ _QUICK: dict[str, Any] = {
     "batch_steps": 128,
     "batch_transitions": 64,
     "batch_windows": 16,
+    "quantiles": 5,
     "warmup_steps": 200,
     "updates_per_step": 0.5,
     "buffer_steps": 10_000,
