@@ -115,7 +115,7 @@ def test_settings_of_another_method(capsys: Any) -> None:
     with echo_method():
         told = refused(capsys, "train", "TMaze-v0", "--echo-strength", "0.1")
         assert (
-            "resel with gru has no setting 'echo_strength': it belongs to the method echo-m" in told
+            "resel with gru has no setting 'echo_strength': it belongs to the method e" in told
         )
         with pytest.raises(ConfigError, match="belongs to the method echo-method"):
             resel.configure("TMaze-v0", echo_strength=0.1)
