@@ -35,10 +35,11 @@ every_case = pytest.mark.parametrize(
 
 
 def small_config(method: Method, size: int = 8, **settings: Any) -> Config:
-    """The method's defaults with all its scaled sizes the same."""
+    """The method's defaults with all its scaled sizes the same, and small batches."""
     config = Config.build("", {"method": method.name})
     sizes = dict.fromkeys(config.sized("tiny"), size)
-    return config.replace(**{**sizes, "device": "cpu", "seed": 1, **settings})
+    batches = {name: 32 for name in vars(config.algorithm) if name.startswith("batch_")}
+    return config.replace(**{**sizes, **batches, "device": "cpu", "seed": 1, **settings})
 
 
 def turned(config: Config) -> Config:

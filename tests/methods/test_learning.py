@@ -21,7 +21,7 @@ _QUICK: dict[str, Any] = {
     "gamma": 0.5,
     "tau": 0.02,
     "batch_steps": 128,
-    "batch_transitions": 128,
+    "batch_transitions": 64,
     "batch_windows": 16,
     "warmup_steps": 200,
     "updates_per_step": 0.5,
