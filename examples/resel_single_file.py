@@ -6,7 +6,7 @@ remember the past with a recurrent context encoder, which learns at a smaller ra
 else: a change of its weights moves its outputs more and more along an episode (Section 4.2).
 
 Run it with:  python examples/resel_single_file.py --task Pendulum-V --encoder gru --seed 1
-That is the default: swing up a pendulum of which only the angular velocity is seen.
+Pendulum-V is the default: swing up a pendulum of which only the angular velocity is seen.
 
 Glossary
     T places of a row      a row is whole episodes one behind the other, without padding
@@ -68,13 +68,10 @@ class Settings:
     conv_kernel: int = 8  # of Mamba
 
 
-MASKED = {"Pendulum-V": ("Pendulum-v1", [2]), "Pendulum-P": ("Pendulum-v1", [0, 1])}
-"""Tasks that show some entries of an observation only: angular velocity, or cosine and sine."""
-
-
 def make_env(task: str) -> gymnasium.Env[Any, Any]:
-    """The environment of a task, with actions from -1 to 1."""
-    name, keep = MASKED.get(task, (task, None))
+    """A task with actions from -1 to 1. Pendulum-V shows only the velocity, -P only the angle."""
+    masked = {"Pendulum-V": ("Pendulum-v1", [2]), "Pendulum-P": ("Pendulum-v1", [0, 1])}
+    name, keep = masked.get(task, (task, None))
     env = gymnasium.make(name)
     if keep is not None:
         seen = gymnasium.spaces.Box(-np.inf, np.inf, (len(keep),))
@@ -82,7 +79,6 @@ def make_env(task: str) -> gymnasium.Env[Any, Any]:
     return gymnasium.wrappers.RescaleAction(env, np.float32(-1), np.float32(1))
 
 
-# Replay: whole episodes, laid end to end in a row to learn from.
 class Row(NamedTuple):
     """One or more episodes: the stacked batch of Appendix C.2 and Figure 11, in a single row."""
 
@@ -133,21 +129,41 @@ def sample_row(buffer: deque[Row], batch_size: int, rng: torch.Generator) -> Row
 # Recurrent blocks: x (T, W) to (T, W), with no memory across is_first. A row goes on from `state`:
 # when acting, T is 1 and the state carries the memory from step to step.
 class GRU(nn.Module):
-    """torch's GRU; the episodes of a row run side by side."""
+    """torch's GRU; `with_gradients` goes back through time twice as fast as autograd would."""
 
     def __init__(self, cfg: Settings) -> None:
         super().__init__()
         self.gru = nn.GRU(cfg.width, cfg.width)
 
     def forward(self, x: Tensor, is_first: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        begins = sorted({0, *is_first.nonzero().flatten().tolist()})
-        lengths = np.diff([*begins, len(x)]).tolist()
+        lengths = np.diff(sorted({0, *is_first.nonzero().flatten().tolist(), len(x)})).tolist()
         h = x.new_zeros(1, len(lengths), x.shape[1])  # (1, N, W)
         if state is not None and not is_first[0]:
             h[0, 0] = state
-        y, _ = self.gru(nn.utils.rnn.pad_sequence([*torch.split(x, lengths)]), h)  # (longest, N, W)
-        y = torch.cat([y[:length, n] for n, length in enumerate(lengths)])  # (T, W)
-        return y, y[-1]  # the output of a GRU is its hidden state
+        with torch.no_grad():  # all states, with the episodes side by side
+            y, _ = self.gru(nn.utils.rnn.pad_sequence([*torch.split(x, lengths)]), h)
+            y = torch.cat([y[:length, n] for n, length in enumerate(lengths)])  # (T, W)
+        return (self.with_gradients(x, y, is_first) if torch.is_grad_enabled() else y), y[-1]
+
+    def with_gradients(self, x: Tensor, y: Tensor, is_first: Tensor) -> Tensor:
+        """y of all places at once, each from the state before it, to get at its gradients."""
+        w_x, w_h, b_x, b_h = self.gru.all_weights[0]
+        h = y.roll(1, 0).masked_fill(is_first[:, None], 0)  # (T, W), the state before
+        gates_x, gates_h = F.linear(x, w_x, b_x), F.linear(h, w_h, b_h)  # (T, 3W) each
+        (x_r, x_z, x_n), (h_r, h_z, h_n) = gates_x.chunk(3, -1), gates_h.chunk(3, -1)  # (T, W)
+        r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
+        y = (1 - z) * torch.tanh(x_n + r * h_n) + z * h
+        # A channel of y depends on its own gates only, so that the sum gives all slopes at once.
+        slopes = torch.autograd.grad(y.sum(), gates_h, retain_graph=True)[0]  # (T, 3W)
+
+        def through_time(grad: Tensor) -> Tensor:  # (T, W); y_{t-1} acts on y_t, too: as its state
+            g, s, c, w = (v.detach().numpy() for v in (grad.clone(), slopes, z, w_h))
+            for t in (~is_first).nonzero().flatten().flip(0).tolist():
+                g[t - 1] += c[t] * g[t] + (np.tile(g[t], 3) * s[t]) @ w
+            return torch.from_numpy(g)
+
+        y.register_hook(through_time)  # type: ignore[no-untyped-call]
+        return y
 
 
 class Mamba(nn.Module):
@@ -159,8 +175,7 @@ class Mamba(nn.Module):
         self.K, self.sizes = cfg.conv_kernel, [R, S, S]
         self.norm, self.post_norm = nn.RMSNorm(W, eps=1e-8), nn.LayerNorm(W, eps=1e-8)
         self.in_proj, self.out_proj = nn.Linear(W, 2 * D, bias=False), nn.Linear(D, W, bias=False)
-        self.conv_weight = nn.Parameter((2 * torch.rand(D, self.K) - 1) / self.K**0.5)
-        self.conv_bias = nn.Parameter((2 * torch.rand(D) - 1) / self.K**0.5)
+        self.conv1d = nn.Linear(self.K, D)  # holds the K taps of each channel
         self.x_proj, self.dt_proj = nn.Linear(D, R + 2 * S, bias=False), nn.Linear(R, D)
         self.A_log = nn.Parameter(torch.arange(1.0, S + 1).log().repeat(D, 1))
         self.D = nn.Parameter(torch.ones(D))
@@ -172,12 +187,11 @@ class Mamba(nn.Module):
         K, place = self.K, torch.arange(len(x))
         past, h = state or (x.new_zeros(K - 1, len(self.D)), self.A_log * 0)  # (K - 1, D), (D, S)
         u, z = self.in_proj(self.norm(x)).chunk(2, -1)  # (T, D) each
-        # The convolution, one filter for each channel. The paper keeps episodes apart with zeros
-        # between them; here, taps that reach into another episode are switched off.
+        # The convolution; other episodes do not enter, which the paper achieves with zeros between.
         window = torch.cat([past, u]).unfold(0, K, 1)  # (T, D, K), the newest last
         age = place - torch.where(is_first, place, -K).cummax(0).values  # (T,), since is_first
         window = window * (age[:, None, None] >= torch.arange(K).flip(0))
-        u = F.silu((window * self.conv_weight).sum(-1) + self.conv_bias)  # (T, D)
+        u = F.silu((window * self.conv1d.weight).sum(-1) + self.conv1d.bias)  # (T, D)
         # Eq. (23); delta, B and C depend on the input. B-bar is delta B, as in Mamba's own code.
         rank, B, C = self.x_proj(u).split(self.sizes, -1)  # (T, R), (T, S), (T, S)
         delta = F.softplus(self.dt_proj(rank))  # (T, D)
@@ -185,17 +199,11 @@ class Mamba(nn.Module):
         B_bar_u = (delta * u)[..., None] * B[:, None]  # (T, D, S)
         hs = []
         for first, a, b in zip(is_first.tolist(), A_bar, B_bar_u, strict=True):
-            h = b if first else a * h + b  # (D, S)
-            hs.append(h)
+            hs.append(h := b if first else a * h + b)  # (D, S)
         y = (torch.stack(hs) * C[:, None]).sum(-1) + self.D * u  # (T, D)
         x = x + self.out_proj(y * F.silu(z))  # (T, W)
         x = self.post_norm(x + self.down(F.gelu(self.up(x))))
         return x, (window[-1, :, 1:].t(), h)
-
-
-# Policy and critic: Section 4.1, Figure 2 and Appendix D.3.
-Inputs = tuple[Tensor, ...]
-"""o (T, O), ô (T, O), â (T, A), r̂ (T, 1); there is no past at is_first, so ô, â, r̂ are zero."""
 
 
 class EnsembleMLP(nn.Module):
@@ -214,19 +222,18 @@ class EnsembleMLP(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """What policy and critic have alike, each with its own: pre-encoders and context encoder."""
+    """The parts that policy and critic both have (Section 4.1, Figure 2 and Appendix D.3)."""
 
     def __init__(self, obs_dim: int, act_dim: int, cfg: Settings) -> None:
         super().__init__()
-        E, W, sizes = cfg.embedding, cfg.width, [obs_dim, obs_dim, act_dim, 1]
-        sizes = sizes if cfg.reward_input else sizes[:3]
+        E, W = cfg.embedding, cfg.width
+        sizes = [obs_dim, obs_dim, act_dim, 1][: 4 if cfg.reward_input else 3]
         self.pre_encoders = nn.ModuleList(nn.Linear(size, E) for size in sizes)
-        rnn = GRU(cfg) if cfg.encoder == "gru" else Mamba(cfg)
-        before, after = nn.Linear(len(sizes) * E, W), nn.Linear(W, E)
-        self.context_encoder = nn.ModuleList([before, rnn, after])
+        rnn = {"gru": GRU, "mamba": Mamba}[cfg.encoder](cfg)
+        self.context_encoder = nn.ModuleList([nn.Linear(len(sizes) * E, W), rnn, nn.Linear(W, E)])
         self.observation = nn.Linear(obs_dim, E)  # a second embedding of o, beside the context
 
-    def context(self, inputs: Inputs, is_first: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+    def context(self, inputs: list[Tensor], is_first: Tensor, state: Any = None) -> tuple[Any, Any]:
         parts = [encode(x) for encode, x in zip(self.pre_encoders, inputs, strict=False)]
         before, rnn, after = self.context_encoder
         x = F.elu(before(torch.cat(parts, -1)))  # (T, 3E or 4E) to (T, W)
@@ -241,7 +248,7 @@ class Policy(Recurrent):
         super().__init__(obs_dim, act_dim, cfg)
         self.head = EnsembleMLP(1, 2 * cfg.embedding, cfg.head_width, 2 * act_dim)
 
-    def forward(self, inputs: Inputs, is_first: Tensor, state: Any = None) -> tuple[Any, ...]:
+    def forward(self, inputs: list[Tensor], is_first: Tensor, state: Any = None) -> tuple[Any, ...]:
         context, state = self.context(inputs, is_first, state)
         x = torch.cat([self.observation(inputs[0]), context], -1)  # (T, 2E)
         log_std, mean = self.head(x)[0].chunk(2, -1)  # (T, A) each
@@ -265,7 +272,7 @@ class Critic(Recurrent):
         self.action = nn.Linear(act_dim, cfg.embedding)
         self.heads = EnsembleMLP(cfg.n_critics, 3 * cfg.embedding, cfg.head_width, 1)
 
-    def forward(self, inputs: Inputs, action: Tensor, context: Tensor) -> Any:
+    def forward(self, inputs: list[Tensor], action: Tensor, context: Tensor) -> Any:
         parts = [self.observation(inputs[0]), self.action(action), context]
         return self.heads(torch.cat(parts, -1))[..., 0]  # (T, 3E) to (n_critics, T)
 
@@ -284,11 +291,6 @@ def descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
     optimizer.step()
 
 
-def mask_mean(x: Tensor, mask: Tensor) -> Tensor:
-    """Mean over the places that count, Appendix C.2."""
-    return (x * mask).sum() / mask.sum()
-
-
 class Agent(nn.Module):
     """Networks, optimizers and temperature; the lines named below are those of Algorithm 1."""
 
@@ -304,14 +306,17 @@ class Agent(nn.Module):
         self.alpha_optimizer = torch.optim.AdamW([self.log_alpha], cfg.lr_alpha, weight_decay=0.0)
         self.mean, self.std = torch.zeros(obs_dim), torch.ones(obs_dim)  # of observations
 
-    def inputs(self, row: Row) -> Inputs:
+    def inputs(self, row: Row) -> list[Tensor]:
+        """o (T, O), ô (T, O), â (T, A), r̂ (T, 1); without a past, at is_first, the last are 0."""
         o = ((row.observation - self.mean) / (self.std + 1e-6)).clamp(-10, 10)
         past = [x.roll(1, 0) for x in (o, row.action, row.reward[:, None])]  # x_{t-1} at place t
-        return (o, *(x.masked_fill(row.is_first[:, None], 0) for x in past))
+        return [o, *(x.masked_fill(row.is_first[:, None], 0) for x in past)]
 
     def update(self, row: Row) -> None:
         """Learn once from a row, lines 20 to 26."""
-        cfg, alpha, inputs = self.cfg, self.log_alpha.detach().exp(), self.inputs(row)
+        cfg, critic, target_critic = self.cfg, self.critic, self.target_critic
+        inputs, alpha = self.inputs(row), self.log_alpha.detach().exp()
+        mask, n = row.mask, row.mask.sum()  # (mask * x).sum() / n is mask_mean of Appendix C.2
         learns_policy = self.updates % cfg.policy_delay == 0
         self.updates += 1
         with torch.set_grad_enabled(learns_policy):  # for the target and for the policy's loss
@@ -320,34 +325,32 @@ class Agent(nn.Module):
         with torch.no_grad():  # the target y, Eq. (17) and (18)
             subset = torch.randperm(cfg.n_critics, generator=self.rng)[: cfg.subset_size]
             action, log_prob = sample_action(mean, log_std, self.rng)
-            context, _ = self.target_critic.context(inputs, row.is_first)
-            q = self.target_critic(inputs, action, context)[subset]  # (subset_size, T)
+            context, _ = target_critic.context(inputs, row.is_first)
+            q = target_critic(inputs, action, context)[subset]  # (subset_size, T)
             value = (q.min(0).values - alpha * log_prob).roll(-1)  # (T,), of the next place
             y = cfg.reward_scale * row.reward + cfg.gamma * (1 - row.terminated) * value
 
-        context, _ = self.critic.context(inputs, row.is_first)
-        q = self.critic(inputs, row.action, context)  # (n_critics, T)
-        descend(self.critic_optimizer, mask_mean((q - y).square().sum(0), row.mask))  # Eq. (19)
+        context, _ = critic.context(inputs, row.is_first)
+        q = critic(inputs, row.action, context)  # (n_critics, T)
+        descend(self.critic_optimizer, (mask * (q - y).square()).sum() / n)  # Eq. (19)
         with torch.no_grad():
-            targets, online = self.target_critic.parameters(), self.critic.parameters()
-            for old, new in zip(targets, online, strict=True):
+            for old, new in zip(target_critic.parameters(), critic.parameters(), strict=True):
                 old.lerp_(new, cfg.tau)
 
         if learns_policy:
             with torch.no_grad():  # the context does not depend on the action
-                context, _ = self.critic.context(inputs, row.is_first)
+                context, _ = critic.context(inputs, row.is_first)
             action, log_prob = sample_action(mean, log_std, self.rng)
-            q = self.critic(inputs, action, context)  # (n_critics, T)
-            policy_loss = mask_mean(alpha * log_prob - q.mean(0), row.mask)  # Eq. (20)
-            descend(self.policy_optimizer, policy_loss)
-            entropy = -mask_mean(log_prob.detach(), row.mask)
+            q = critic(inputs, action, context).mean(0)  # (T,)
+            descend(self.policy_optimizer, (mask * (alpha * log_prob - q)).sum() / n)  # Eq. (20)
+            entropy = -(mask * log_prob.detach()).sum() / n
             descend(self.alpha_optimizer, self.log_alpha * (entropy - self.target_entropy))
 
     @torch.no_grad()
     def act(self, episode: Episode, *, explore: bool) -> Any:
         """The next action of an episode, whose state moves on (line 8)."""
         row = episode.row(last=2)
-        inputs = tuple(x[-1:] for x in self.inputs(row))  # T = 1
+        inputs = [x[-1:] for x in self.inputs(row)]  # T = 1
         mean, log_std, episode.state = self.policy(inputs, row.is_first[-1:], episode.state)
         action = sample_action(mean, log_std, self.rng)[0] if explore else torch.tanh(mean)
         return action[0].numpy()  # (A,)
@@ -391,8 +394,7 @@ def train(cfg: Settings) -> list[float]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)  # networks this small gain nothing from more
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(argument_default=argparse.SUPPRESS)
     for name in ("task", "encoder", "steps", "seed"):
-        default = getattr(Settings, name)
-        parser.add_argument(f"--{name}", type=type(default), default=default)
+        parser.add_argument(f"--{name}", type=type(getattr(Settings, name)))
     train(Settings(**vars(parser.parse_args())))

@@ -61,6 +61,8 @@ def library_weights(learner: Learner) -> dict[str, Tensor]:
         "trunk.context_encoder.before.0.linear.": "context_encoder.0.",
         "trunk.context_encoder.rnn.layers.": "context_encoder.1.gru.",
         "trunk.context_encoder.rnn.norms.0.": "context_encoder.1.norm.",
+        "trunk.context_encoder.rnn.mixers.0.conv_bias": "context_encoder.1.conv1d.bias",
+        "trunk.context_encoder.rnn.mixers.0.conv_weight": "context_encoder.1.conv1d.weight",
         "trunk.context_encoder.rnn.mixers.0.": "context_encoder.1.",
         "trunk.context_encoder.rnn.feed_forwards.0.norm.": "context_encoder.1.post_norm.",
         "trunk.context_encoder.rnn.feed_forwards.0.": "context_encoder.1.",
@@ -86,7 +88,7 @@ def library_weights(learner: Learner) -> dict[str, Tensor]:
             tensor = tensor.reshape(-1, *tensor.shape[-2:]).transpose(1, 2)
         if ".biases." in name:
             tensor = tensor.reshape(-1, 1, tensor.shape[-1])
-        if name.endswith("conv_weight"):
+        if name.endswith("conv1d.weight"):
             tensor = tensor.flip(1)  # the library has the newest tap first
         found[name] = tensor.clone()
     return found
@@ -282,9 +284,9 @@ def test_acting_step_by_step_equals_a_whole_row(example: ModuleType, encoder: st
 def test_a_short_run(example: ModuleType, encoder: str) -> None:
     settings = example.Settings(
         **(SETTINGS | {"encoder": encoder, "seed": 100, "batch_size": 200}),
-        steps=420,
-        warmup_steps=400,
-        eval_every=210,
+        steps=240,
+        warmup_steps=210,
+        eval_every=120,
         eval_episodes=1,
     )
     evaluations = example.train(settings)
