@@ -43,7 +43,7 @@ class Settings:
     task: str = "Pendulum-V"  # or any Gymnasium id whose observations and actions are vectors
     encoder: str = "gru"  # gru or mamba
     seed: int = 1
-    steps: int = 12_000  # of the environment; each is followed by one update
+    steps: int = 15_000  # of the environment; each is followed by one update
     warmup_steps: int = 1000  # with random actions and without updates; paper: 5000
     buffer_episodes: int = 1000  # the oldest leave first
     batch_size: int = 400  # steps: whole episodes are drawn until it is reached; paper: 1000, 2000
@@ -146,7 +146,7 @@ class GRU(nn.Module):
         return (self.with_gradients(x, y, is_first) if torch.is_grad_enabled() else y), y[-1]
 
     def with_gradients(self, x: Tensor, y: Tensor, is_first: Tensor) -> Tensor:
-        """y of all places at once, each from the state before it, to get at its gradients."""
+        """y of all places of a batch at once, each from the state before it, for its gradients."""
         w_x, w_h, b_x, b_h = self.gru.all_weights[0]
         h = y.roll(1, 0).masked_fill(is_first[:, None], 0)  # (T, W), the state before
         gates_x, gates_h = F.linear(x, w_x, b_x), F.linear(h, w_h, b_h)  # (T, 3W) each
