@@ -19,10 +19,10 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from resel.algorithm import Learner
 from resel.config import Config
+from resel.data import Batch, ReplayBuffer, Trajectory, pack
+from resel.methods import Learner, build_learner
 from resel.networks import Dimensions
-from resel.replay import PackedBatch, ReplayBuffer, Trajectory, pack
 
 PATH = Path(__file__).parents[2] / "examples" / "resel_single_file.py"
 OBSERVATION, ACTION = 3, 2
@@ -31,17 +31,10 @@ OBSERVATION, ACTION = 3, 2
 
 
 def library_learner(settings: dict[str, Any]) -> Learner:
-    """The library's learner in float64, from settings that carry the example's names."""
-    renamed = {
-        "n_critics": "critics",
-        "subset_size": "target_subset",
-        "target_entropy_scale": "entropy_coefficient",
-    }
-    theirs = {renamed.get(name, name): value for name, value in settings.items()}
-    theirs["target_keep"] = 1 - theirs.pop("tau")
-    config = Config.build("", theirs, {"normalize_observations": True})
+    """The library's learner in float64; its settings have the example's names."""
+    config = Config.build("", settings, {"normalize_observations": True})
     dims = Dimensions(OBSERVATION, ACTION, discrete=False)
-    return Learner(config, dims, torch.device("cpu"), torch.float64)
+    return build_learner(config, dims, torch.device("cpu"), torch.float64)
 
 
 def library_sees(learner: Learner, observations: np.ndarray) -> tuple[Tensor, Tensor]:
@@ -52,7 +45,7 @@ def library_sees(learner: Learner, observations: np.ndarray) -> tuple[Tensor, Te
 
 def library_noise(learner: Learner, generator: torch.Generator) -> None:
     """Draw everything from one stream: heads, then the target's actions, then the policy's."""
-    learner._subset = learner._noise = generator
+    learner.generators |= {"subset": generator, "noise": generator}
 
 
 def library_weights(learner: Learner) -> dict[str, Tensor]:
@@ -64,8 +57,8 @@ def library_weights(learner: Learner) -> dict[str, Tensor]:
         "trunk.context_encoder.rnn.mixers.0.conv_bias": "context_encoder.1.conv1d.bias",
         "trunk.context_encoder.rnn.mixers.0.conv_weight": "context_encoder.1.conv1d.weight",
         "trunk.context_encoder.rnn.mixers.0.": "context_encoder.1.",
-        "trunk.context_encoder.rnn.feed_forwards.0.norm.": "context_encoder.1.post_norm.",
-        "trunk.context_encoder.rnn.feed_forwards.0.": "context_encoder.1.",
+        "trunk.context_encoder.rnn.last.norm.": "context_encoder.1.post_norm.",
+        "trunk.context_encoder.rnn.last.": "context_encoder.1.",
         "trunk.context_encoder.after.": "context_encoder.2.",
         "trunk.observation.": "pre_encoders.0.",
         "trunk.last_observation.": "pre_encoders.1.",
@@ -94,8 +87,8 @@ def library_weights(learner: Learner) -> dict[str, Tensor]:
     return found
 
 
-def library_batch(episodes: list[Any]) -> PackedBatch:
-    """Finished episodes of the example on a tape of the library, in float64."""
+def library_batch(episodes: list[Any]) -> Batch:
+    """Finished episodes of the example packed by the library, in float64."""
     buffer = ReplayBuffer(1000, OBSERVATION, ACTION)
     for episode in episodes:
         buffer.add(
@@ -111,15 +104,15 @@ def library_batch(episodes: list[Any]) -> PackedBatch:
     return dataclasses.replace(batch, **{name: getattr(batch, name).double() for name in floats})
 
 
-def library_row(batch: PackedBatch) -> dict[str, Tensor]:
+def library_row(batch: Batch) -> dict[str, Tensor]:
     """What the example calls by these names."""
     return {
         "observation": batch.observation[0],
         "action": batch.action[0],
         "reward": batch.reward[0],
         "terminated": batch.terminated[0],
-        "is_first": batch.start[0],
-        "mask": batch.valid[0],
+        "is_first": batch.is_first[0],
+        "mask": batch.mask[0],
     }
 
 
