@@ -10,7 +10,6 @@ _SMALL = {
     "width": 16,
     "embedding": 8,
     "head_width": 16,
-    "state_size": 4,
     "n_critics": 4,
     "lr_context_encoder": 3e-3,
     "lr_policy": 5e-3,
@@ -30,8 +29,9 @@ def _right_turns(encoder: str) -> float:
     """Share of episodes in which the trained agent turns the way it was shown three steps ago."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
+    own = {"state_size": 4} if encoder == "mamba" else {}
     try:
-        agent = RESeL(lambda: TMazeEnv(length=3), encoder=encoder, seed=1, **_SMALL)
+        agent = RESeL(lambda: TMazeEnv(length=3), encoder=encoder, seed=1, **_SMALL, **own)
         agent.learn(2000)
         mean, _ = agent.evaluate(_EPISODES)
     finally:

@@ -114,9 +114,7 @@ def test_names_that_are_not_there(flags: list[str], told: str, capsys: Any, tmp_
 def test_settings_of_another_method(capsys: Any) -> None:
     with echo_method():
         told = refused(capsys, "train", "TMaze-v0", "--echo-strength", "0.1")
-        assert (
-            "resel with gru has no setting 'echo_strength': it belongs to the method echo-m" in told
-        )
+        assert "resel with gru has no setting 'echo_strength': it belongs to the method e" in told
         with pytest.raises(ConfigError, match="belongs to the method echo-method"):
             resel.configure("TMaze-v0", echo_strength=0.1)
         taken = train_arguments(["TMaze-v0", "--method", "echo-method", "--echo-strength", "0.1"])

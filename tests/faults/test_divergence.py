@@ -15,7 +15,7 @@ import torch
 from resel.cli import main
 from resel.config import Config
 from resel.errors import DivergedError
-from resel.methods import Learner
+from resel.methods import Learner, default_method, get_method
 from resel.runs import Run, read_bundle, read_metrics
 from resel.training import divergence
 
@@ -39,7 +39,8 @@ def spoil(monkeypatch: pytest.MonkeyPatch) -> Callable[[Factor], None]:
     """Multiply the rewards of some updates, by number; the first of them is that of step 30."""
 
     def install(factor_of: Factor) -> None:
-        plain = Learner.update
+        learner = get_method(default_method()).learner
+        plain = learner.update
 
         def update(self: Learner, batch: Any, **options: Any) -> Any:
             factor = factor_of(self.updates + 1)
@@ -47,7 +48,7 @@ def spoil(monkeypatch: pytest.MonkeyPatch) -> Callable[[Factor], None]:
                 batch = dataclasses.replace(batch, reward=batch.reward * factor)
             return plain(self, batch, **options)
 
-        monkeypatch.setattr(Learner, "update", update)
+        monkeypatch.setattr(learner, "update", update)
 
     return install
 

@@ -174,7 +174,8 @@ def test_an_evaluation_is_played_again(make: Any, world: Any, tmp_path: Path) ->
         failing.train(30)
     plain = make(world, **settings)
     plain.train(30)
-    assert failing.evaluations == plain.evaluations and len(plain.evaluations) == 4
+    assert failing.evaluator.history == plain.evaluator.history
+    assert len(plain.evaluator.history) == 4
 
 
 # Not made anew: the step is undone

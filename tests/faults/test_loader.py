@@ -414,12 +414,20 @@ def test_a_huge_sparse_file_takes_no_memory(saved: tuple[Run, Path], copied: Pat
 
 
 @pytest.mark.parametrize(
-    "change", [{"width": 10**6}, {"head_width": 10**6}, {"n_layers": 10**9}, {"n_critics": 10**9}]
+    ("group", "setting", "value"),
+    [
+        ("network", "width", 10**6),
+        ("network", "head_width", 10**6),
+        ("encoder_settings", "n_layers", 10**9),
+        ("algorithm", "n_critics", 10**9),
+    ],
 )
-def test_an_agent_that_would_take_all_memory(copied: Path, change: dict[str, int]) -> None:
+def test_an_agent_that_would_take_all_memory(
+    copied: Path, group: str, setting: str, value: int
+) -> None:
     path = copied / "agents/last"
     agent = json.loads((path / "agent.json").read_text())
-    agent["config"]["network"] |= change
+    agent["config"][group][setting] = value
     (path / "agent.json").write_text(json.dumps(agent))
     reseal(path)
     with pytest.raises(DamagedFileError, match="much larger than its weights"):

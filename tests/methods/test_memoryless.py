@@ -341,7 +341,7 @@ ESCP = {
     "normalize_observations": True,
 }
 NI = {"policy_delay": 1, "policy_loss": "min", "initialisation": "fan_out"}
-TQC = {"n_critics": 3, "quantiles": 4, "dropped_quantiles": 1, "critic_layers": 3}
+TQC = {"n_critics": 2, "quantiles": 3, "dropped_quantiles": 1, "critic_layers": 3}
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["transitions", "packed"])
@@ -372,6 +372,20 @@ def test_updates_are_the_formulas(
         for name, value in expected.items():
             assert metrics[name].item() == pytest.approx(value, rel=1e-9, abs=1e-11), name
         reference.check()
+
+
+@pytest.mark.parametrize("method", ["sac", "td3", "tqc"])
+def test_learning_goes_on_where_it_was(method: str) -> None:
+    old, new = make_learner(BOX, method=method), make_learner(BOX, method=method, seed=2)
+    for number in range(3):
+        old.update(make_batch(BOX, number, packed=False))
+    new.load_weights({name: tensor.clone() for name, tensor in old.weights().items()})
+    tensors, document = old.state()
+    new.restore({name: tensor.clone() for name, tensor in tensors.items()}, document)
+    for learner in (old, new):
+        for number in range(3, 5):
+            learner.update(make_batch(BOX, number, packed=False))
+    assert all(torch.equal(tensor, new.weights()[name]) for name, tensor in old.weights().items())
 
 
 @pytest.mark.parametrize("method", ["td3", "td3-mlp", "tqc"])

@@ -46,8 +46,7 @@ def plain_block(x: Array, weights: dict[str, Array], block: int) -> Array:
             for lag in range(kernel.shape[1]):
                 if lag <= t:
                     filtered[t] += kernel[:, lag] * u[t - lag]
-        u = filtered
-    u = silu(u)
+        u = silu(filtered)
     A = -np.exp(w("A_log"))  # (channels, states)
     states = A.shape[1]
     selected = u @ w("x_proj.weight").T
@@ -60,13 +59,18 @@ def plain_block(x: Array, weights: dict[str, Array], block: int) -> Array:
         for c in range(channels):
             h[c] = np.exp(delta[t, c] * A[c]) * h[c] + delta[t, c] * B[t] * u[t, c]
             mixed[t, c] = h[c] @ C[t] + w("D")[c] * u[t, c]
-    x = x + (mixed * silu(gate)) @ w("out_proj.weight").T
-    if f"feed_forwards.{block}.up.weight" not in weights:
-        return x
+    return np.asarray(x + (mixed * silu(gate)) @ w("out_proj.weight").T)
+
+
+def plain_end(x: Array, weights: dict[str, Array]) -> Array:
+    """What comes after the last block: the feed-forward part, or a norm and a linear map."""
 
     def f(name: str) -> Array:
-        return weights[f"feed_forwards.{block}.{name}"]
+        return weights[f"last.{name}"]
 
+    if "last.up.weight" not in weights:
+        normed = x / np.sqrt((x**2).mean(-1, keepdims=True) + EPS) * f("0.weight")
+        return np.asarray(normed @ f("1.weight").T)
     hidden = gelu(x @ f("up.weight").T + f("up.bias"))
     x = x + hidden @ f("down.weight").T + f("down.bias")
     centred = x - x.mean(-1, keepdims=True)
@@ -93,6 +97,7 @@ def test_equals_plain_arithmetic(
     expected = x[0].numpy()
     for block in range(n_layers):
         expected = plain_block(expected, weights, block)
+    expected = plain_end(expected, weights)
     with torch.no_grad():
         y = encoder(x, torch.zeros(1, 9, dtype=torch.bool))
     np.testing.assert_allclose(y[0].numpy(), expected, rtol=1e-9, atol=1e-11 * scale)
@@ -182,7 +187,7 @@ def test_output_projection_shrinks_with_depth() -> None:
 
 
 def test_feed_forward_biases_begin_at_zero(paper_block: MambaEncoder) -> None:
-    weights = dict(paper_block.feed_forwards[0].named_parameters())
+    weights = dict(paper_block.last.named_parameters())
     assert torch.all(weights["up.bias"] == 0) and torch.all(weights["down.bias"] == 0)
     assert torch.all(weights["norm.weight"] == 1) and torch.all(weights["norm.bias"] == 0)
     assert weights["up.weight"].shape == weights["down.weight"].shape == (256, 256)

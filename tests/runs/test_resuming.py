@@ -74,7 +74,7 @@ def test_the_continued_run_is_the_same_run(
         second.train(100 - stop)
 
     assert everything(second) == everything(whole)
-    assert second.evaluator.final_score() == whole.final_score()
+    assert second.evaluator.final_score() == whole.evaluator.final_score()
     assert _lines(tmp_path / "parts") == _lines(tmp_path / "whole")
 
 

@@ -270,7 +270,7 @@ def test_a_run_with_skips_is_continued_exactly(
         second.log.writer.truncate_to(position)
         second.train(100 - stop)
 
-    assert second.guard.skipped == len(FAULTS)
+    assert second.monitor.skipped == len(FAULTS)
     assert everything(second) == everything(whole)
     lines = [read_metrics(tmp_path / name / "metrics.jsonl") for name in ("whole", "parts")]
     kept = [[ln for ln in some if ln["kind"] != "timing"] for some in lines]

@@ -35,7 +35,7 @@ PAPER: dict[str, Any] = {"initialisation": "orthogonal", "warmup_steps": 10_000}
 SMALL: dict[str, Any] = {
     **PAPER,
     "size": "tiny",
-    "batch_windows": 16,
+    "batch_windows": 8,
     "warmup_steps": 1000,
 }
 """For a training of minutes."""
