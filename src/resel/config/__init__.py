@@ -1,6 +1,6 @@
 """All settings of a run, composed; each dataclass checks itself when it is built."""
 
-from resel.config._checks import at_least, between, finite, one_of, positive
+from resel.config._checks import at_least, between, finite, one_of, positive, positive_or
 from resel.config._compose import GROUPS, SIZES, Config, SizeName, field_names, owners
 from resel.config._kinds import Count, EnvKwargs, parse_count, scaled
 from resel.config._other_names import OTHER_NAMES
@@ -24,5 +24,6 @@ __all__ = [
     "owners",
     "parse_count",
     "positive",
+    "positive_or",
     "scaled",
 ]

@@ -21,6 +21,8 @@ def check_type(kind: Any, name: str, value: Any) -> None:
     allowed = get_args(hint) or (hint,)
     if value is None and type(None) in allowed:
         return
+    if isinstance(value, str) and any(value in get_args(kind) for kind in allowed):
+        return
     plain = [kind for kind in allowed if isinstance(kind, type)]
     if not plain and get_origin(hint) is not dict:  # a Literal: checked by the dataclass itself
         return
@@ -57,6 +59,15 @@ def positive(config: object, *names: str) -> None:
     for name, value in _values(config, names):
         if not (math.isfinite(value) and value > 0):
             raise ConfigError(f"{name}={value} cannot work: it must be a finite number above 0.")
+
+
+def positive_or(config: object, word: str, *names: str) -> None:
+    """Refuse settings that are neither the word nor finite and above 0; None passes."""
+    for name, value in _values(config, names):
+        if value != word and (isinstance(value, str) or not (math.isfinite(value) and value > 0)):
+            raise ConfigError(
+                f"{name}={value} cannot work: it must be a finite number above 0, or {word}."
+            )
 
 
 def between(config: object, low: float, high: float, *names: str) -> None:

@@ -24,6 +24,15 @@ class TrainingConfig:
     """Steps with uniformly random actions before learning starts."""
     updates_per_step: float = 1.0
     """Updates for each environment step, a fraction or above 1."""
+    exploration_epsilon: float = 0.0
+    """Discrete actions: each exploring episode draws a strength between 0 and this, and takes a
+    random action with that probability at each of its steps."""
+    deviation_episodes: float = 0.0
+    """Discrete actions: the share of exploring episodes that are greedy but for one random action,
+    at a step drawn from the length of the episode before."""
+    noise_hold: Count = 1
+    """Box actions: exploration noise, and random actions of the warm-up, are kept for 1 to this
+    many steps, n of them with a probability in proportion to 1 / n^2."""
     buffer_steps: Count = 1_000_000
     """Capacity of the replay buffer; the oldest whole episodes leave first."""
     num_envs: Count = 1
@@ -69,6 +78,7 @@ class TrainingConfig:
             "buffer_steps",
             "num_envs",
             "max_episode_steps",
+            "noise_hold",
             "eval_episodes",
             "log_every",
             "disk_tries",
@@ -85,6 +95,7 @@ class TrainingConfig:
         )
         positive(self, "env_timeout", "updates_per_step")
         between(self, 0.0, 3600.0, "disk_wait")
+        between(self, 0.0, 1.0, "exploration_epsilon", "deviation_episodes")
         one_of(self, "on_divergence", OnDivergence)
         if self.max_episode_steps is not None and self.max_episode_steps > self.buffer_steps:
             raise ConfigError(

@@ -16,13 +16,14 @@ def next_step(x: Tensor) -> Tensor:
     return torch.cat([x[:, 1:], torch.zeros_like(x[:, :1])], 1)
 
 
-def soft_value(q: Tensor, log_prob: Tensor, alpha: Tensor) -> Tensor:
-    """min over the heads of Q'(h, a~) - alpha log pi(a~ | h).
+def soft_value(q: Tensor, log_prob: Tensor, alpha: Tensor, entropy: bool = True) -> Tensor:
+    """min over the heads of Q'(h, a~) - alpha log pi(a~ | h); without `entropy` the first alone.
 
     RESeL, appendix C, Eq. (target_value, target_value_cont), where the heads are drawn at random;
     SAC (Haarnoja et al. 2018), Eq. (3), where there are two. q is (heads, rows, length[, A]).
     """
-    return q.min(0).values - alpha * log_prob
+    value = q.min(0).values
+    return value - alpha * log_prob if entropy else value
 
 
 def td_target(reward: Tensor, terminated: Tensor, next_value: Tensor, gamma: float) -> Tensor:

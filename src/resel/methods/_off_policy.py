@@ -35,6 +35,9 @@ class SoftSettings:
     """Discount."""
     tau: float = 0.005
     """Share of the critic that its target takes over at each soft update."""
+    critic_entropy: bool = True
+    """Whether the policy's entropy is part of the critics' target; it always is of the policy's
+    loss."""
     alpha: float | None = None
     """Keep the temperature at this value; None tunes it to the target entropy."""
     alpha_start: float = 1.0

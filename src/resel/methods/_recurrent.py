@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-import tyro
-
-from resel.config import Count, at_least, one_of, positive
-from resel.networks import LrScope
+from resel.config import Count, at_least
+from resel.methods._encoder_rate import EncoderRate
 
 
 @dataclass(frozen=True)
-class RecurrentSettings:
+class RecurrentSettings(EncoderRate):
     """Beside the settings of the method without a memory."""
 
-    lr_context_encoder: Annotated[float | None, tyro.conf.arg(aliases=["--lr-ce"])] = None
-    """Learning rate of the context encoders (LR_CE); None takes that of their network."""
-    lr_scope: LrScope = "encoder"
-    """What LR_CE covers: the whole context encoder, or its recurrent layers alone."""
     batch_windows: Count = 64
     """Windows in a batch, drawn uniformly over all steps at which one can begin."""
     context_length: Count = 64
     """Steps of a window. It begins without a memory; acting keeps it for the whole episode."""
 
     def __post_init__(self) -> None:
-        positive(self, "lr_context_encoder")
-        one_of(self, "lr_scope", LrScope)
+        EncoderRate.__post_init__(self)
         at_least(self, 1, "batch_windows", "context_length")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from resel.config import Config
 from resel.data import Batch, PerStep, Sampler, Schedule
-from resel.errors import DamagedFileError
+from resel.errors import ConfigError, DamagedFileError
 from resel.networks import (
     ContextInputs,
     CriticNetwork,
@@ -25,16 +25,22 @@ from resel.networks import (
     Network,
     ObservationNormalizer,
     PolicyNetwork,
+    encoder_spec,
     sequence_inputs,
 )
 from resel.optim import (
+    MEASURE_EVERY,
+    AutoRate,
+    PackedInputs,
     ParameterGroup,
     StepRecord,
     Temperature,
     build_optimizer,
+    critic_outputs,
     gradients,
     optimizer_tensors,
     parameter_groups,
+    policy_outputs,
     restore_optimizer,
 )
 from resel.randomness import torch_stream
@@ -82,6 +88,8 @@ class Learner(ABC):
             )
             for name in self.follows
         }
+        self.auto_rates = self._auto_rates()
+        """What steers the context encoder's rate, by network, where it is automatic."""
         self.temperature: Temperature | None = None
         self.generators = {"noise": torch_stream(self.seed, "learner-noise", device)}
         self.random_first_state = False
@@ -152,7 +160,42 @@ class Learner(ABC):
         lr = getattr(self.settings, f"lr_{name}")
         own = getattr(self.settings, "lr_context_encoder", None)
         scope: LrScope = getattr(self.settings, "lr_scope", "encoder")
-        return parameter_groups(network, lr if own is None else own, lr, scope)
+        return parameter_groups(network, lr if own in (None, "auto") else own, lr, scope)
+
+    def _auto_rates(self) -> dict[str, AutoRate]:
+        if getattr(self.settings, "lr_context_encoder", None) != "auto":
+            return {}
+        encoder = self.config.encoder
+        if encoder is None or not encoder_spec(encoder).memory:
+            raise ConfigError(
+                f"lr_context_encoder=auto needs a memory, and the encoder {encoder} has none: give "
+                "a number, or choose another encoder."
+            )
+        return {
+            name: AutoRate(groups, self.optimizers[name], self.settings.auto_lr_start)
+            for name, groups in self.groups.items()
+            if len(groups) == 2
+        }
+
+    def steer_rates(self, batch: Batch) -> dict[str, float]:
+        """Let automatic rates measure themselves on a batch, now and then; their metrics."""
+        if not self.auto_rates:
+            return {}
+        if self.updates % MEASURE_EVERY == 0:
+            batch = batch.to(self.device)
+            inputs, action = self.inputs(batch)
+            packed = PackedInputs(inputs, batch.is_first, batch.mask)
+            outputs: dict[str, Callable[[], Tensor]] = {
+                "policy": lambda: policy_outputs(self.policy, [packed])[0],
+                "critic": lambda: critic_outputs(self.critic, packed, action),
+            }
+            for name, rate in self.auto_rates.items():
+                rate.steer(outputs[name])
+        return {
+            key: value
+            for name, rate in self.auto_rates.items()
+            for key, value in rate.metrics(name).items()
+        }
 
     def inputs(self, batch: Batch) -> tuple[ContextInputs, Tensor]:
         """What the networks read, and the taken action (Box values, or an index)."""
@@ -243,7 +286,10 @@ class Learner(ABC):
             for name, optimizer in self._all_optimizers().items()
             for key, value in optimizer_tensors(optimizer).items()
         }
-        return tensors | moments, {"updates": self.updates, "moments": sorted(moments)}
+        document: dict[str, Any] = {"updates": self.updates, "moments": sorted(moments)}
+        if self.auto_rates:
+            document["auto_rates"] = {name: r.state() for name, r in self.auto_rates.items()}
+        return tensors | moments, document
 
     def restore(self, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> None:
         """Take over what `state` gave."""
@@ -269,5 +315,7 @@ class Learner(ABC):
                     if key.startswith(prefix)
                 }
                 restore_optimizer(optimizer, saved)
+            for name, rate in self.auto_rates.items():
+                rate.restore(document["auto_rates"][name])
         except (LookupError, RuntimeError, TypeError, ValueError) as error:
             raise DamagedFileError(f"The learner's saved state cannot be used: {error}.") from error

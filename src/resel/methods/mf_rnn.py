@@ -52,9 +52,13 @@ class MFRNNNetwork(SequenceNetwork):
 
 _SMALL: dict[str, Any] = {
     **_recurrent.SMALL,
-    "lr_policy": 1e-3,
+    # Windows that begin without a memory in the middle of an episode, and a policy that is driven
+    # to the bounds at once, kept it from learning: few whole episodes, and noise that gets away.
+    "batch_windows": 4,
+    "context_length": 200,
     "lr_critic": 1e-3,
     "tau": 0.01,
+    "exploration_noise": 0.3,
 }
 
 METHOD = Method(

@@ -11,16 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 import tyro
 from torch import Tensor
 
 from resel import losses
-from resel.config import Config, Count, at_least, between, finite, one_of, positive
+from resel.config import Config, Count, at_least, between, finite, positive
 from resel.data import Batch, Sampler, Trajectories, WindowsBySteps
 from resel.errors import ConfigError
+from resel.methods._encoder_rate import EncoderRate
 from resel.methods._resel_presets import preset
 from resel.methods.base import Learner, Metrics
 from resel.methods.registry import Method
@@ -30,7 +31,6 @@ from resel.networks import (
     ContextNetwork,
     ContextPolicy,
     Dimensions,
-    LrScope,
     Network,
     StochasticPolicy,
 )
@@ -39,19 +39,21 @@ from resel.randomness import torch_stream
 
 
 @dataclass(frozen=True)
-class ReselSettings:
+class ReselSettings(EncoderRate):
     """The paper's hyperparameters."""
 
-    lr_context_encoder: Annotated[float | None, tyro.conf.arg(aliases=["--lr-ce"])] = 1e-5
-    """Learning rate of the context encoders (LR_CE) of policy and critic; None takes LR_other."""
+    lr_context_encoder: Annotated[
+        float | Literal["auto"] | None, tyro.conf.arg(aliases=["--lr-ce"])
+    ] = 1e-5
+    """Learning rate of the context encoders (LR_CE) of policy and critic; `auto` steers each until
+    a step of the encoder alone moves the output as much as a step of the other layers, None takes
+    LR_other."""
     lr_policy: float = 3e-4
     """Learning rate of everything else in the policy (LR_other)."""
     lr_critic: float = 1e-3
     """Learning rate of everything else in the critic (LR_other)."""
     lr_alpha: float = 1e-4
     """Learning rate of log alpha."""
-    lr_scope: LrScope = "encoder"
-    """What LR_CE covers: the whole context encoder, or its recurrent layers alone."""
     batch_steps: Count = 1000
     """Whole trajectories are drawn until a batch holds at least this many steps."""
     context_length: Count | None = None
@@ -61,6 +63,9 @@ class ReselSettings:
     target_entropy_scale: float | None = None
     """Target entropy = -scale x action size (Box) or scale x log(actions) (Discrete); None means 1
     for Box and 0.2 for Discrete."""
+    critic_entropy: bool = True
+    """Whether the policy's entropy is part of the critic's target; it always is of the policy's
+    loss."""
     alpha: float | None = None
     """Keep the temperature at this value; None tunes it to the target entropy."""
     n_critics: Count = 8
@@ -84,8 +89,8 @@ class ReselSettings:
     which a batch is full, the first bounds of the clamp, a random first state when exploring."""
 
     def __post_init__(self) -> None:
-        one_of(self, "lr_scope", LrScope)
-        positive(self, "lr_context_encoder", "lr_policy", "lr_critic", "lr_alpha", "reward_scale")
+        super().__post_init__()
+        positive(self, "lr_policy", "lr_critic", "lr_alpha", "reward_scale")
         at_least(
             self, 1, "batch_steps", "context_length", "subset_size", "n_critics", "policy_delay"
         )
@@ -189,7 +194,8 @@ class ReselLearner(Learner):
         embedded = self.target_critic.embed(inputs, batch.is_first)
         draw = policy.draw(self.generators["noise"])
         q = self.target_critic.values(embedded, draw.action, heads)
-        next_value = losses.next_step(draw.expect(losses.soft_value(q, draw.log_prob, alpha)))
+        value = losses.soft_value(q, draw.log_prob, alpha, settings.critic_entropy)
+        next_value = losses.next_step(draw.expect(value))
         if settings.clamp_target_values:
             next_value = self.clamp(next_value, batch.mask)
         y = losses.td_target(

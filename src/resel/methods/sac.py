@@ -122,7 +122,8 @@ class SACLearner(Learner):
         draw = policy.draw(self.generators["noise"])
         embedded = self.target_critic.embed(inputs, batch.is_first)
         q = self.target_critic.values(embedded, draw.action)
-        value = draw.expect(losses.soft_value(q, draw.log_prob, alpha))
+        soft = losses.soft_value(q, draw.log_prob, alpha, settings.critic_entropy)
+        value = draw.expect(soft)
         reward = settings.reward_scale * batch.reward[:, :-1]
         return losses.td_target(reward, batch.terminated[:, :-1], value[:, 1:], settings.gamma)
 

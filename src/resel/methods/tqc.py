@@ -146,7 +146,7 @@ class TQCLearner(Learner):
             batch.terminated[:, :-1],
             losses.truncated_quantiles(z[:, :, 1:], settings.dropped_quantiles),
             draw.log_prob[:, 1:],
-            alpha,
+            alpha if settings.critic_entropy else torch.zeros_like(alpha),
             settings.gamma,
         )
 

@@ -68,6 +68,10 @@ class SquashedGaussian:
         """An action to explore with, as it is stored. (..., A)"""
         return self.sample(generator)[0]
 
+    def explore(self, noise: Tensor) -> Tensor:
+        """The action that this standard normal noise leads to. (..., A)"""
+        return torch.tanh(self.mean + self.log_std.exp() * noise)
+
     def mode(self) -> Tensor:
         """The deterministic action."""
         return torch.tanh(self.mean)
@@ -143,6 +147,10 @@ class Deterministic:
     def choose(self, generator: torch.Generator) -> Tensor:
         """An action to explore with, as it is stored. (..., A)"""
         return self.smoothed(self.noise, math.inf, generator)
+
+    def explore(self, noise: Tensor) -> Tensor:
+        """The action that this standard normal noise leads to. (..., A)"""
+        return (self.action + self.noise * noise).clamp(-1, 1)
 
     def mode(self) -> Tensor:
         """The deterministic action."""

@@ -1,6 +1,7 @@
 """Parameter groups with rates of their own, checked steps, temperature, clamp of targets."""
 
-from resel.optim.amplification import PackedInputs, moved, policy_outputs
+from resel.optim.amplification import PackedInputs, critic_outputs, moved, policy_outputs
+from resel.optim.auto_rate import MEASURE_EVERY, AutoRate
 from resel.optim.checks import READ_EVERY, StepCheck, StepRecord
 from resel.optim.clamp import TargetClamp
 from resel.optim.groups import (
@@ -14,7 +15,9 @@ from resel.optim.groups import (
 from resel.optim.temperature import Temperature, target_entropy
 
 __all__ = [
+    "MEASURE_EVERY",
     "READ_EVERY",
+    "AutoRate",
     "PackedInputs",
     "ParameterGroup",
     "StepCheck",
@@ -22,6 +25,7 @@ __all__ = [
     "TargetClamp",
     "Temperature",
     "build_optimizer",
+    "critic_outputs",
     "gradients",
     "moved",
     "optimizer_tensors",

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from resel.networks import Categorical, ContextInputs, PolicyNetwork
+from resel.networks import Categorical, ContextInputs, CriticNetwork, PolicyNetwork
 from resel.optim.groups import ParameterGroup
 
 
@@ -34,6 +34,14 @@ def policy_outputs(policy: PolicyNetwork, sequences: Sequence[PackedInputs]) -> 
         output = actions.log_probs.exp() if isinstance(actions, Categorical) else actions.mode()
         found.append(output[mask].double())  # (steps, A)
     return found
+
+
+@torch.no_grad()
+def critic_outputs(critic: CriticNetwork, sequence: PackedInputs, action: Tensor) -> Tensor:
+    """What the critic's heads think of the actions taken, (steps, heads)."""
+    inputs, is_first, mask = sequence
+    values = critic.values_of(critic.embed(inputs, is_first), action)
+    return values[:, mask].T.double()
 
 
 @contextmanager

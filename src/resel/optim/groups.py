@@ -93,6 +93,20 @@ def gradients(groups: Sequence[ParameterGroup]) -> list[Tensor]:
     return [g.block.grad for g in groups if g.block.grad is not None]
 
 
+def adam_steps(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """By group, what its last step subtracted at a rate of 1; nothing before the first step."""
+    found = {}
+    for group in optimizer.param_groups:
+        state = optimizer.state.get(group["params"][0])
+        if not state:
+            return {}
+        (beta1, beta2), count = group["betas"], state["step"]
+        mean = state["exp_avg"] / (1 - beta1**count)
+        deviation = (state["exp_avg_sq"] / (1 - beta2**count)).sqrt()
+        found[group["name"]] = mean / (deviation + group["eps"])
+    return found
+
+
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Moments and counts, by number of the parameter and name."""
     return {

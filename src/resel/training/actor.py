@@ -12,7 +12,7 @@ from torch import Tensor
 
 from resel.errors import DivergedError
 from resel.methods import Learner
-from resel.networks import ContextInputs, PolicyDistribution, State
+from resel.networks import Categorical, ContextInputs, PolicyDistribution, State
 
 
 @dataclass(frozen=True)
@@ -98,16 +98,25 @@ class Actor:
         return policy, PolicyState(hidden, seen, state.action)
 
     def choose(
-        self, policy: PolicyDistribution, generator: torch.Generator | None
+        self, policy: PolicyDistribution, chance: torch.Generator | Tensor | None
     ) -> NDArray[np.float32]:
-        """Actions as stored, (rows, A) or (rows, 1) of an index: sampled, or the mode if no
-        generator is given."""
+        """Actions as stored, (rows, A) or (rows, 1) of an index.
+
+        Sampled with a generator or, for Box actions, with standard normal noise (rows, A); the mode
+        without either.
+        """
         # Looked at before the choice: the mode of a broken categorical is a valid index.
         if bool(policy.broken()):
             raise DivergedError(
                 "The policy's output is not finite: training has diverged. " + self._learner.remedy
             )
-        action = policy.mode() if generator is None else policy.choose(generator)
+        if chance is None:
+            action = policy.mode()
+        elif isinstance(chance, torch.Generator):
+            action = policy.choose(chance)
+        else:
+            assert not isinstance(policy, Categorical)
+            action = policy.explore(chance)
         chosen: NDArray[np.float32] = action.float().cpu().numpy()
         return chosen
 

@@ -22,8 +22,10 @@ from torch import Tensor
 from resel.data import Trajectory, constant_columns
 from resel.envs import AnyEnv, Restarts, StepResult, Told, in_words
 from resel.errors import DamagedFileError, EnvironmentFault
+from resel.networks import PolicyDistribution
 from resel.randomness import draw_seed, numpy_state, numpy_stream, restore_numpy, torch_stream
 from resel.training.actor import Actor, PolicyState
+from resel.training.exploration import Exploration
 
 
 @dataclass
@@ -74,8 +76,9 @@ class Collector:
         actor: Actor,
         seed: int,
         restarts: Restarts | None = None,
+        exploration: Exploration | None = None,
     ) -> None:
-        self._envs, self._actor = list(envs), actor
+        self._envs, self._actor, self._explores = list(envs), actor, exploration
         self._restarts = restarts or Restarts()
         self._seeds = numpy_stream(seed, "episode-seeds")
         self._random_actions = numpy_stream(seed, "random-actions")
@@ -93,6 +96,9 @@ class Collector:
         everywhere = np.ones(len(self._envs), np.bool_)
         state = self._actor.initial_state(len(self._envs))
         self._state: PolicyState = self._actor.begin(state, everywhere, self._exploration)
+        if self._explores is not None:
+            for row in range(len(self._envs)):
+                self._explores.begin(row, finished=0)
         self._torn = False
 
     def _begin(self, env: AnyEnv) -> _Episode:
@@ -113,10 +119,13 @@ class Collector:
             self.restart()
         self._torn = True  # until every environment and its record have moved on together
         streams = self._streams()
+        explores = self._explores.state() if self._explores is not None else None
         try:
             finished = self._step(random)
         except BaseException:
             self._restore_streams(*streams)
+            if self._explores is not None and explores is not None:
+                self._explores.restore(*explores)
             raise
         self._torn = False
         return finished
@@ -127,10 +136,7 @@ class Collector:
             np.asarray([episode.last_reward for episode in self._episodes], np.float32),
             self._state,
         )
-        if random:
-            actions = np.stack([env.sample(self._random_actions) for env in self._envs])
-        else:
-            actions = self._actor.choose(policy, self._exploration)
+        actions = self._actions(policy, random)
         outcomes = self._play(actions)
         begun = {
             i: self._begin(self._envs[i])
@@ -144,11 +150,25 @@ class Collector:
                 episode.record(actions[i], outcome)
                 if i in begun:
                     finished.append(episode.finish(outcome.terminated))
+        lengths = [len(episode.rewards) for episode in self._episodes]
         self._episodes = [begun.get(i, episode) for i, episode in enumerate(self._episodes)]
         ended = np.isin(np.arange(len(self._envs)), list(begun))
         state = self._actor.remember(state, actions)
         self._state = self._actor.begin(state, ended, self._exploration)
+        if self._explores is not None:
+            for i in begun:
+                self._explores.begin(i, lengths[i])
         return finished
+
+    def _actions(self, policy: PolicyDistribution, random: bool) -> NDArray[np.float32]:
+        if self._explores is None:
+            if random:
+                return np.stack([env.sample(self._random_actions) for env in self._envs])
+            return self._actor.choose(policy, self._exploration)
+        if random:
+            return self._explores.random_actions(self._random_actions)
+        steps = [len(episode.rewards) for episode in self._episodes]
+        return self._explores.actions(self._actor, policy, steps, self._exploration)
 
     def _play(self, actions: NDArray[np.float32]) -> list[StepResult | None]:
         """Step all environments at once; None for one that failed and was made anew."""
@@ -191,11 +211,15 @@ class Collector:
             tensors[f"episode.{i}.actions"] = torch.from_numpy(played)
             for name, values in episode.marks().items():
                 tensors[f"episode.{i}.{name}"] = torch.from_numpy(values)
-        return tensors, {
+        document: dict[str, Any] = {
             "episode_seeds": [episode.seed for episode in self._episodes],
             "seeds": seeds,
             "random_actions": random_actions,
         }
+        if self._explores is not None:
+            held, document["explores"] = self._explores.state()
+            tensors |= {f"explores.{name}": tensor for name, tensor in held.items()}
+        return tensors, document
 
     def restore(self, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> bool:
         """Take over what `state` gave; False if an environment did not repeat itself.
@@ -215,6 +239,10 @@ class Collector:
             tensors["action"].to(device),
         )
         self._restore_streams(tensors["exploration"], document["seeds"], document["random_actions"])
+        if self._explores is not None:
+            prefix = "explores."
+            held = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+            self._explores.restore(held, document["explores"])
         lost = np.zeros(len(self._envs), np.bool_)
         for i, env in enumerate(self._envs):
             actions = tensors[f"episode.{i}.actions"].numpy()
@@ -225,6 +253,8 @@ class Collector:
             ):
                 lost[i] = True
                 episode = self._begin(env)
+                if self._explores is not None:
+                    self._explores.begin(i, finished=0)
             self._episodes[i] = episode
         self._state = self._actor.begin(self._state, lost, self._exploration)
         self._torn = False

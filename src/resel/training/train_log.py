@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol
 from torch import Tensor
 
 from resel.data import Batch, ReplayBuffer
-from resel.methods import Metrics
 from resel.training.validation import flag, maybe, whole
 
 Values = Mapping[str, float | str]
@@ -63,7 +62,9 @@ class TrainLog:
         """Whether the next update is to measure itself."""
         return self._updates_left > 0
 
-    def add_metrics(self, metrics: Metrics, batch: Batch, buffer: ReplayBuffer, count: int) -> bool:
+    def add_metrics(
+        self, metrics: Mapping[str, Tensor | float], batch: Batch, buffer: ReplayBuffer, count: int
+    ) -> bool:
         """Take in an update that was to measure itself; True if that made the line complete.
 
         `count` is how many episodes have ended so far.

@@ -22,6 +22,7 @@ from resel.training.actor import Actor
 from resel.training.collector import Collector
 from resel.training.divergence import DivergenceMonitor
 from resel.training.evaluation import Evaluation, Evaluator
+from resel.training.exploration import Exploration
 from resel.training.progress import Callback, TrainProgress
 from resel.training.train_log import Mark, TrainLog
 from resel.training.validation import check_parts, check_tensors, damaged_if_wrong, whole
@@ -72,7 +73,8 @@ class Trainer:
         self.step, self.episodes, self.finished_steps = 0, 0, 0
         self.seconds = 0.0
         self.restarts = Restarts(settings.env_restarts, self._event)
-        self.collector = Collector(envs, self.actor, seed, self.restarts)
+        exploration = Exploration.of(settings, envs)
+        self.collector = Collector(envs, self.actor, seed, self.restarts, exploration)
         self.buffer = ReplayBuffer(
             settings.buffer_steps, observation.size, action.stored_size, self.collector.columns
         )
@@ -160,8 +162,11 @@ class Trainer:
         batch = self.sample()
         wanted = self.log.wants_metrics
         metrics = self.learner.update(batch, want_metrics=wanted)
+        rates = self.learner.steer_rates(batch)
         self.monitor.remember(self.learner.updates, batch.origins, self.episodes)
-        complete = wanted and self.log.add_metrics(metrics, batch, self.buffer, self.episodes)
+        complete = wanted and self.log.add_metrics(
+            {**metrics, **rates}, batch, self.buffer, self.episodes
+        )
         if complete or self.learner.updates % READ_EVERY == 0:
             self.check()
 

@@ -1,0 +1,32 @@
+"""The settings of the context encoder's own learning rate, for every method that has an encoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import tyro
+
+from resel.config import one_of, positive, positive_or
+from resel.networks import LrScope
+
+
+@dataclass(frozen=True)
+class EncoderRate:
+    """LR_CE."""
+
+    lr_context_encoder: Annotated[
+        float | Literal["auto"] | None, tyro.conf.arg(aliases=["--lr-ce"])
+    ] = None
+    """Learning rate of the context encoders (LR_CE); `auto` steers it until a step of the encoder
+    alone moves the output as much as a step of the other layers, None takes that of their
+    network."""
+    auto_lr_start: float | None = None
+    """Where an automatic LR_CE starts; None takes 0.03 of that of the other layers."""
+    lr_scope: LrScope = "encoder"
+    """What LR_CE covers: the whole context encoder, or its recurrent layers alone."""
+
+    def __post_init__(self) -> None:
+        positive_or(self, "auto", "lr_context_encoder")
+        positive(self, "auto_lr_start")
+        one_of(self, "lr_scope", LrScope)

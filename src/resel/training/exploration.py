@@ -1,0 +1,131 @@
+"""How collecting departs from the policy: drawn anew for each episode, kept for some steps.
+
+A policy that is nearly sure in a long corridor never finds out what lies at its end: one that is
+random at every step does not get there, and one that follows its own entropy spends it on the way.
+For Discrete actions an episode can have a strength of its own (a near-greedy episode beside a loud
+one), or be greedy but for a single random step. For Box actions noise can be held, so that it adds
+up instead of averaging out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from resel.config import TrainingConfig
+from resel.envs import AnyEnv
+from resel.errors import ConfigError
+from resel.networks import PolicyDistribution
+from resel.randomness import numpy_state, numpy_stream, restore_numpy
+from resel.training.actor import Actor
+
+_NEVER = -1
+
+
+class Exploration:
+    """What the episodes under way do besides following the policy; one row per environment."""
+
+    def __init__(self, settings: TrainingConfig, envs: Sequence[AnyEnv]) -> None:
+        self._epsilon = settings.exploration_epsilon
+        self._deviating = settings.deviation_episodes
+        self._longest_hold = settings.noise_hold
+        self._envs = envs
+        self._rng = numpy_stream(settings.seed, "exploration-episodes")
+        rows, size = len(envs), envs[0].action.stored_size
+        self._strength = np.zeros(rows)
+        self._moment = np.full(rows, _NEVER)  # of the one deviation; the rest is then greedy
+        self._length = np.zeros(rows, np.int64)  # of the last episode
+        self._left = np.zeros(rows, np.int64)  # steps for which noise is still held
+        self._held = np.zeros((rows, size), np.float32)
+        self._held_is_action = np.zeros(rows, np.bool_)
+
+    @classmethod
+    def of(cls, settings: TrainingConfig, envs: Sequence[AnyEnv]) -> Self | None:
+        """As the settings have it; None where the policy alone explores."""
+        discrete = envs[0].action.discrete
+        for name, usual, fits in (
+            ("exploration_epsilon", 0.0, discrete),
+            ("deviation_episodes", 0.0, discrete),
+            ("noise_hold", 1, not discrete),
+        ):
+            value = getattr(settings, name)
+            if value != usual and not fits:
+                here, there = ("Discrete", "Box") if discrete else ("Box", "Discrete")
+                raise ConfigError(
+                    f"{name}={value} is for {there} actions, and the actions here are {here}: "
+                    "leave it out."
+                )
+        asked = settings.exploration_epsilon or settings.deviation_episodes
+        return cls(settings, envs) if asked or settings.noise_hold > 1 else None
+
+    def begin(self, row: int, finished: int) -> None:
+        """An episode starts in this row; the one before, if any, had so many steps."""
+        self._length[row] = finished or self._length[row]
+        self._strength[row] = self._epsilon * self._rng.random()
+        deviates = self._rng.random() < self._deviating and self._length[row] > 0
+        self._moment[row] = self._rng.integers(self._length[row]) if deviates else _NEVER
+        self._left[row] = 0
+
+    def random_actions(self, rng: np.random.Generator) -> NDArray[np.float32]:
+        """Uniformly random actions, held where noise is."""
+        drawn = np.stack([env.sample(rng) for env in self._envs])
+        if self._longest_hold == 1:
+            return drawn
+        return self._hold(drawn, is_action=True)
+
+    def actions(
+        self,
+        actor: Actor,
+        policy: PolicyDistribution,
+        steps: Sequence[int],
+        generator: torch.Generator,
+    ) -> NDArray[np.float32]:
+        """What is done after so many steps of each episode."""
+        if self._longest_hold > 1:
+            noise = torch.randn(self._held.shape, generator=generator, device=actor.device)
+            held = self._hold(noise.cpu().numpy(), is_action=False)
+            return actor.choose(policy, torch.from_numpy(held).to(actor.device))
+        chosen = actor.choose(policy, generator)
+        at = np.asarray(steps)
+        greedy = self._moment != _NEVER
+        if greedy.any():
+            chosen = np.where(greedy[:, None], actor.choose(policy, None), chosen)
+        loud = ~greedy & (self._rng.random(len(at)) < self._strength)
+        for row in np.flatnonzero(loud | (greedy & (at == self._moment))).tolist():
+            chosen[row] = self._envs[row].sample(self._rng)
+        return chosen
+
+    def _hold(self, drawn: NDArray[np.float32], is_action: bool) -> NDArray[np.float32]:
+        """What was drawn, in rows where nothing is held any more; else what is held."""
+        anew = (self._left == 0) | (self._held_is_action != is_action)
+        n = np.arange(1, self._longest_hold + 1)
+        weights = 1.0 / n**2
+        lengths = self._rng.choice(n, size=len(anew), p=weights / weights.sum())
+        self._left = np.where(anew, lengths, self._left) - 1
+        self._held_is_action[:] = is_action
+        self._held = np.where(anew[:, None], drawn, self._held)
+        return self._held
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Everything the next step depends on."""
+        arrays = {
+            "strength": self._strength,
+            "moment": self._moment,
+            "length": self._length,
+            "left": self._left,
+            "held": self._held,
+            "held_is_action": self._held_is_action,
+        }
+        tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+        return tensors, {"rng": numpy_state(self._rng)}
+
+    def restore(self, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> None:
+        """Take over what `state` gave."""
+        for name in self.state()[0]:
+            setattr(self, f"_{name}", tensors[name].numpy().copy())
+        restore_numpy(self._rng, document["rng"])

@@ -1,0 +1,128 @@
+"""Exploring episodes depart from the policy as the settings say, and resume exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from resel.config import TrainingConfig
+from resel.data import Trajectory
+from resel.envs import CheckedEnv
+from resel.errors import ConfigError
+from resel.networks import Categorical, SquashedGaussian
+from resel.training import Trainer
+from resel.training.actor import Actor
+from resel.training.exploration import Exploration
+
+LENGTH = 10
+
+
+def collected(trainer: Trainer, steps: int) -> list[Trajectory]:
+    return [t for _ in range(steps) for t in trainer.collector.step(random=False)]
+
+
+def departures(monkeypatch: Any, make_trainer: Any, episodes: int, **settings: Any) -> list[int]:
+    """Actions per episode that are not the greedy one, of a policy that samples the greedy one."""
+    sure = Categorical(torch.log_softmax(torch.tensor([[90.0, 0.0, 0.0]]), -1))
+    monkeypatch.setattr(Actor, "observe", lambda self, o, r, state: (sure, state))
+    trainer = make_trainer({"length": LENGTH, "spread": 0, "discrete": True}, **settings)
+    found = collected(trainer, LENGTH * (episodes + 1))[1:]  # of the first, no length is known
+    return [int((t.actions != 0).sum()) for t in found]
+
+
+def test_one_deviation_is_one(make_trainer: Callable[..., Trainer], monkeypatch: Any) -> None:
+    counts = departures(monkeypatch, make_trainer, 150, deviation_episodes=1.0)
+    assert set(counts) == {0, 1}
+    assert 0.55 < np.mean(counts) < 0.78  # one of three random actions is the greedy one
+
+
+def test_a_deviation_comes_at_any_step(
+    make_trainer: Callable[..., Trainer], monkeypatch: Any
+) -> None:
+    sure = Categorical(torch.log_softmax(torch.tensor([[90.0, 0.0, 0.0]]), -1))
+    monkeypatch.setattr(Actor, "observe", lambda self, o, r, state: (sure, state))
+    kind = {"length": LENGTH, "spread": 0, "discrete": True}
+    trainer = make_trainer(kind, deviation_episodes=1.0)
+    at = [int(np.argmax(t.actions != 0)) for t in collected(trainer, 2000) if t.actions.any()]
+    share = np.bincount(at, minlength=LENGTH) / len(at)
+    assert share.min() > 0.02 and share.max() < 0.2
+
+
+def test_strength_is_drawn_for_each_episode(
+    make_trainer: Callable[..., Trainer], monkeypatch: Any
+) -> None:
+    counts = departures(monkeypatch, make_trainer, 150, exploration_epsilon=0.6)
+    # A strength of 0.3 on average, two thirds of which show; the same at each step would spread
+    # with a variance of 1.6.
+    assert 1.4 < np.mean(counts) < 2.6
+    assert np.var(counts) > 2.2
+    assert not any(departures(monkeypatch, make_trainer, 20))
+
+
+def test_both_together(make_trainer: Callable[..., Trainer], monkeypatch: Any) -> None:
+    counts = departures(
+        monkeypatch, make_trainer, 100, exploration_epsilon=1.0, deviation_episodes=0.5
+    )
+    assert np.mean(np.array(counts) <= 1) > 0.5 and max(counts) > 5
+
+
+@pytest.mark.parametrize("random", [True, False])
+def test_noise_is_held(
+    random: bool, make_trainer: Callable[..., Trainer], monkeypatch: Any
+) -> None:
+    still = SquashedGaussian(torch.zeros(1, 2), torch.zeros(1, 2))
+    monkeypatch.setattr(Actor, "observe", lambda self, o, r, state: (still, state))
+    trainer = make_trainer({"length": 4000, "spread": 0}, noise_hold=4)
+    (found,) = [t for _ in range(4000) for t in trainer.collector.step(random=random)]
+    changes = np.flatnonzero((np.diff(found.actions, axis=0) != 0).any(1)) + 1
+    runs = np.bincount(np.diff(changes), minlength=5)
+    assert len(runs) == 5, "never longer than asked for"
+    expected = 1 / np.arange(1, 5) ** 2
+    np.testing.assert_allclose(runs[1:] / runs.sum(), expected / expected.sum(), atol=0.05)
+    if not random:
+        drawn = np.arctanh(found.actions[changes])
+        assert abs(drawn.mean()) < 0.1 and abs(drawn.std() - 1) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("discrete", "settings"),
+    [
+        (True, {"deviation_episodes": 0.5, "exploration_epsilon": 0.5}),
+        (False, {"noise_hold": 8}),
+    ],
+)
+def test_a_copy_goes_on_alike(
+    discrete: bool, settings: dict[str, Any], make_trainer: Callable[..., Trainer]
+) -> None:
+    one, two = (make_trainer({"discrete": discrete}, num_envs=2, **settings) for _ in range(2))
+    collected(one, 33)
+    two.collector.restore(*one.collector.state())
+    for a, b in zip(collected(one, 60), collected(two, 60), strict=True):
+        assert np.array_equal(a.actions, b.actions)
+
+
+@pytest.mark.parametrize(
+    ("discrete", "settings"),
+    [
+        (True, {"noise_hold": 2}),
+        (False, {"exploration_epsilon": 0.1}),
+        (False, {"deviation_episodes": 0.1}),
+    ],
+)
+def test_settings_for_other_actions_are_refused(
+    discrete: bool, settings: dict[str, Any], toy: Any
+) -> None:
+    with pytest.raises(ConfigError, match=f"{next(iter(settings))}=.* actions here are"):
+        Exploration.of(TrainingConfig(**settings), [CheckedEnv(toy(discrete=discrete))])
+
+
+@pytest.mark.parametrize(
+    "settings", [{"exploration_epsilon": 1.5}, {"deviation_episodes": -0.1}, {"noise_hold": 0}]
+)
+def test_values_that_make_no_sense_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(settings))):
+        TrainingConfig(**settings)
