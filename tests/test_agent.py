@@ -72,9 +72,9 @@ def walk(agent: RESeL, seen: np.ndarray, **how: Any) -> np.ndarray:
 
 
 def test_name_instance_and_factory_learn_alike(toy: Any, tiny: dict[str, Any]) -> None:
-    named = RESeL(BOX, **tiny).learn(45)
-    made = RESeL(lambda: toy(), **tiny).learn(45)
-    given = RESeL(toy(), **tiny).learn(45)
+    named = RESeL(BOX, preset="paper", **tiny).learn(45)
+    made = RESeL(lambda: toy(), preset="paper", **tiny).learn(45)
+    given = RESeL(toy(), preset="paper", **tiny).learn(45)
     assert same_weights(named, made) and same_weights(named, given)
     assert named.config.task == BOX and made.config.task == given.config.task == ""
 
@@ -123,7 +123,7 @@ def test_several_environments(tiny: dict[str, Any], toy: Any) -> None:
         worlds.append(toy())
         return worlds[-1]
 
-    agent = RESeL(make, **tiny, num_envs=3).learn(33)
+    agent = RESeL(make, preset="paper", **tiny, num_envs=3).learn(33)
     assert agent.num_timesteps == 33 and len(worlds) == 4  # one of them to evaluate in
     assert [len(world.taken) for world in worlds] == [11, 11, 11, 0]
     agent.close()
@@ -225,7 +225,7 @@ def test_explicit_beats_size_beats_preset() -> None:
     both = configure("TMaze-v0", size="small", width=24, encoder="mlp")
     assert both.network.width == 24 and both.encoder == "mlp"
     assert both.network.embedding == both.sized("small")["embedding"]
-    assert configure("Pendulum-v1") == Config.build("Pendulum-v1")
+    assert configure("Pendulum-v1", preset="paper") == Config.build("Pendulum-v1")
 
 
 def test_keywords_reach_the_agent(tiny: dict[str, Any]) -> None:
@@ -300,7 +300,8 @@ def test_the_bounds_of_the_space_are_reached(trained: dict[str, RESeL], monkeypa
 def test_a_loop_of_predict_is_the_policy_over_the_sequence(
     tiny: dict[str, Any], task: str, encoder: str
 ) -> None:
-    agent = RESeL(task, **{**tiny, "encoder": encoder, "lr_policy": 1e-2}).learn(45)
+    settings = {**tiny, "encoder": encoder, "lr_policy": 1e-2}
+    agent = RESeL(task, preset="paper", **settings).learn(45)
     learner, action_spec = agent._trainer.learner, agent._env.action
     seen = observations(12)
     actions = walk(agent, seen)

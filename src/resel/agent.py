@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Self
 
@@ -22,9 +22,18 @@ from resel.envs import (
     spaces_of,
 )
 from resel.errors import BadInputError, ConfigError
-from resel.methods import Learner, default_method, get_method, preset_settings
+from resel.methods import (
+    AUTO_STEPS,
+    Learner,
+    World,
+    auto_choices,
+    default_method,
+    get_method,
+    preset_settings,
+)
 from resel.randomness import draw_seed, torch_stream
-from resel.runs import read_agent, save_agent, use_weights
+from resel.runs import Bundle, check_agent_spaces, read_agent, save_agent, use_weights
+from resel.tasks import get_task, make_env
 from resel.training import (
     Actor,
     Callback,
@@ -43,13 +52,29 @@ def configure(
     task: str,
     *,
     method: str | None = None,
-    preset: str = "paper",
+    preset: str | None = None,
     size: SizeName | None = None,
+    world: World | None = None,
     **settings: Any,
 ) -> Config:
-    """The settings of a method on a task: its preset, then the network size, then what is asked."""
+    """The settings of a method on a task: its preset, then the network size, then what is asked.
+
+    Without a preset it is `paper` for tasks of ours, else `auto`, for which an environment without
+    a name has to say what its `world` is.
+    """
     chosen = get_method(method or default_method())
-    layer = preset_settings(chosen, task, preset)
+    if preset is None:
+        ours = get_task(task) is not None or not (task or world)
+        preset = "paper" if ours else "auto"
+    if preset == "auto":
+        if world is None and task:
+            world = world_of(task, settings)
+        if world is None:
+            raise ConfigError("preset='auto' looks at the environment: name one, or give it.")
+        found = auto_choices(chosen, world, settings.get("steps", AUTO_STEPS))
+        layer = {choice.name: choice.value for choice in found}
+    else:
+        layer = preset_settings(chosen, task, preset)
     usual_size, usual_encoder = layer.pop("size", None), layer.pop("encoder", None)
     encoder = settings.pop("encoder", None) or usual_encoder
     names = {"method": chosen.name, "encoder": encoder}
@@ -58,13 +83,36 @@ def configure(
     return Config.build(task, names, *sizes).replace(**settings)
 
 
+def world_of(env: str | Env | EnvFactory, settings: Mapping[str, Any]) -> World | None:
+    """What the preset `auto` has to know, for which an environment may be made and closed again.
+
+    None for what is no environment.
+    """
+    limit = settings.get("max_episode_steps")
+    if isinstance(env, gymnasium.Env):
+        return World.of(CheckedEnv(env), limit)
+    if isinstance(env, str):
+        given = {**settings.get("env_kwargs", {})}
+        made = make_env(env, env_kwargs={k: 1 if v == "seed" else v for k, v in given.items()})
+    elif callable(env):
+        made = build(env, "The environment")
+    else:
+        return None
+    try:
+        return World.of(CheckedEnv(made), limit)
+    finally:
+        made.close()
+
+
 class Agent:
     """An agent that learns with any method of the registry, RESeL by default.
 
     `env` is a task of ours, any registered Gymnasium id, an environment, or a function that makes
     one. Settings are those of the method, its network, its encoder and the loop by name
     (`encoder="gru"`, `lr_policy=1e-3`, `batch_steps=2000`, ...; `resel methods --show NAME` lists
-    them); a whole `config` can be given instead.
+    them); a whole `config` can be given instead. They start from a `preset`: `paper` for tasks of
+    ours, for other environments `auto`, which chooses by the spaces, the longest episode and
+    `steps`, the length of the training that is meant.
     """
 
     _method: str | None = None
@@ -76,26 +124,38 @@ class Agent:
         method: str | None = None,
         *,
         config: Config | None = None,
-        preset: str = "paper",
+        preset: str | None = None,
         size: SizeName | None = None,
         **settings: Any,
     ) -> None:
         task, method = env if isinstance(env, str) else "", self._chosen(method)
         if config is None:
-            config = configure(task, method=method, preset=preset, size=size, **settings)
+            looks = not task and preset in (None, "auto")
+            world = world_of(env, settings) if looks else None
+            config = configure(
+                task, method=method, preset=preset, size=size, world=world, **settings
+            )
         elif not isinstance(config, Config):
             raise ConfigError(
                 f"config={config!r} is a {type(config).__name__}: it must be a resel.Config. Pass "
                 f"single settings by name, as in {type(self).__name__}(env, gamma=0.9)."
             )
-        elif size is not None or settings or preset != "paper":
+        elif size is not None or settings or preset is not None:
             raise ConfigError(
                 "Give either config=... or single settings: config.replace(...) changes a config."
             )
         elif method not in (None, config.method):
             raise ConfigError(f"The config is for {config.method}, not for {method}.")
-        self.config = config if config.task == task else config.replace(task=task)
-        envs, evaluation = _make_envs(env, self.config)
+        self._start(env, config if config.task == task else config.replace(task=task))
+
+    def _start(
+        self, env: str | Env | EnvFactory, config: Config, saved: Bundle | None = None
+    ) -> None:
+        """Make environments and learner, and take over a saved agent."""
+        self.config = config
+        envs, evaluation = _make_envs(env, config)
+        if saved is not None:
+            check_agent_spaces(saved, envs[0])
         _check_separate([*envs, *([evaluation] if evaluation else [])])
         with threads_for(self.config):
             self._trainer = Trainer(self.config, envs, evaluation)
@@ -103,6 +163,8 @@ class Agent:
         self._sampling = torch_stream(
             self.config.training.seed, "predict", self._trainer.learner.device
         )
+        if saved is not None:
+            use_weights(saved, self._trainer.learner)
 
     @classmethod
     def _chosen(cls, method: str | None) -> str | None:
@@ -263,8 +325,10 @@ class Agent:
         config = config.replace(device=device, env_workers=False)
         if isinstance(env, gymnasium.Env):
             config = config.replace(num_envs=1, env_restarts=0)
-        agent = cls(config.task if env is None else env, config=config)
-        use_weights(bundle, agent._trainer.learner, agent._env)
+        task = config.task if env is None else env
+        config = config.replace(task=task if isinstance(task, str) else "")
+        agent = cls.__new__(cls)
+        agent._start(task, config, bundle)
         return agent
 
     def close(self) -> None:

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
 import tyro
+from rich.table import Table
 
-from resel.agent import configure
+from resel.agent import configure, world_of
 from resel.cli._arguments import parse_settings, value_of
 from resel.cli._training import train_run
+from resel.cli.console import OUT
 from resel.config import SIZES, Config, TrainingConfig
 from resel.errors import ConfigError
-from resel.methods import run_label
+from resel.methods import AUTO_STEPS, Choice, auto_choices, get_method, run_label
 from resel.runs import Resume, default_run_path
 from resel.tasks import get_task
 
@@ -43,9 +45,10 @@ class TrainArguments(Generic[_Algorithm, _Network, _Encoder]):
     """What learns: see `resel methods`."""
     encoder: str | None
     """The context encoder: see `resel methods`; None for a method without one."""
-    preset: str = "paper"
-    """Settings to start from: paper, released where the released code differs, or small, with which
-    a method trains in minutes."""
+    preset: str | None = None
+    """Settings to start from: paper, released where the released code differs, small, with which a
+    method trains in minutes, or auto, which looks at the environment and the number of steps. paper
+    for tasks of ours and auto for others, if not given."""
     size: Annotated[
         str | None,  # not a Literal: refusing another word, the parser would also offer `None`
         tyro.conf.arg(
@@ -78,26 +81,64 @@ class TrainArguments(Generic[_Algorithm, _Network, _Encoder]):
 
 def run(argv: Sequence[str]) -> int:
     """Train, in a new run directory or in one that is to be continued."""
-    arguments = train_arguments(argv)
+    arguments, choices = _chosen(argv)
     config = arguments.config
     if arguments.resume == "auto" and arguments.run_dir is None:
         raise ConfigError("--resume auto needs --run-dir: it goes on with the run in that folder.")
     path = arguments.run_dir or default_run_path(
         config.task, run_label(config), config.training.seed
     )
+    _show(choices, config)
     return train_run(config, path, arguments.resume, arguments.wandb, arguments.force)
 
 
 def train_arguments(argv: Sequence[str]) -> TrainArguments[Any, Any, Any]:
-    """The words after `resel train`; task, method, encoder, preset and size bring the defaults."""
+    """The words after `resel train`."""
+    return _chosen(argv)[0]
+
+
+def _chosen(argv: Sequence[str]) -> tuple[TrainArguments[Any, Any, Any], list[Choice]]:
+    """The same, and what the preset `auto` chose.
+
+    Task, method, encoder, preset and size bring the defaults.
+    """
     named = next((word for word in argv if get_task(word) is not None), "")
-    asks = any(word in ("-h", "--help") for word in argv)
     chosen: dict[str, Any] = {
         name: value
         for name in ("method", "encoder", "preset", "size")
         if (value := value_of(f"--{name}", argv)) not in (None, "None")
     }
-    config = configure(named, **chosen)
+    automatic = chosen.get("preset", "paper" if named else "auto") == "auto"
+    if not automatic:
+        return _parsed(configure(named, **chosen), named, argv), []
+    # Once to learn which environment and how many steps are meant, once with what follows from it.
+    plain = _parsed(configure("", **{**chosen, "preset": "paper"}), named, argv)
+    settings = dataclasses.asdict(plain.training)
+    steps = AUTO_STEPS if value_of("--steps", argv) is None else plain.training.steps
+    world = world_of(plain.task, settings)
+    assert world is not None
+    choices = auto_choices(get_method(plain.method), world, steps)
+    chosen["preset"] = "auto"
+    config = configure(plain.task, world=world, steps=steps, **chosen)
+    return _parsed(config, named, argv), choices
+
+
+def _show(choices: Sequence[Choice], config: Config) -> None:
+    """Every choice of the preset `auto` that was not overruled, with its reason."""
+    if not choices:
+        return
+    here = config.flat()
+    table = Table("setting", "value", "reason", box=None)
+    for name, value, reason in choices:
+        if here.get(name, value) == value and (name in here or name == "size"):
+            shown = f"{value:,}" if type(value) is int else str(value)
+            table.add_row(name, shown, reason)
+    OUT.print("Nobody has made settings for this environment; the preset auto chose:")
+    OUT.print(table)
+
+
+def _parsed(config: Config, named: str, argv: Sequence[str]) -> TrainArguments[Any, Any, Any]:
+    asks = any(word in ("-h", "--help") for word in argv)
     parsed: TrainArguments[Any, Any, Any] = parse_settings(
         TrainArguments,
         {"task": tyro.MISSING, "method": config.method, "encoder": config.encoder},

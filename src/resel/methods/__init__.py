@@ -5,6 +5,8 @@ group `resel.methods` by the package that has it.
 """
 
 from resel.methods import mf_rnn, resel, sac, sac_gru, sac_mlp, td3, td3_mlp, tqc
+from resel.methods.auto import STEPS as AUTO_STEPS
+from resel.methods.auto import Choice, World, auto_choices
 from resel.methods.base import Learner, Metrics
 from resel.methods.registry import (
     Method,
@@ -23,9 +25,13 @@ for _module in (resel, sac, sac_mlp, td3, td3_mlp, tqc, sac_gru, mf_rnn):
     register_method(_module.METHOD)
 
 __all__ = [
+    "AUTO_STEPS",
+    "Choice",
     "Learner",
     "Method",
     "Metrics",
+    "World",
+    "auto_choices",
     "build_learner",
     "default_method",
     "get_method",

@@ -56,6 +56,8 @@ class SoftSettings:
     """No update before this many environment steps; those after warmup_steps act by the policy."""
     reward_scale: float = 1.0
     """Rewards are multiplied by this in the targets; reported returns are not."""
+    normalize_rewards: bool = False
+    """Also divide them by the running deviation of discounted returns."""
     normalize_observations: bool = False
     """Scale observations by their running mean and deviation, saved with the agent."""
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from resel.config import Config
-from resel.data import Batch, PerStep, Sampler, Schedule
+from resel.data import Batch, PerStep, Sampler, Schedule, Trajectory
 from resel.errors import ConfigError, DamagedFileError
 from resel.networks import (
     ContextInputs,
@@ -25,6 +25,7 @@ from resel.networks import (
     Network,
     ObservationNormalizer,
     PolicyNetwork,
+    RewardScale,
     encoder_spec,
     sequence_inputs,
 )
@@ -76,6 +77,10 @@ class Learner(ABC):
         }
         self.normalizer = ObservationNormalizer(
             dims.observation, getattr(self.settings, "normalize_observations", False)
+        ).to(device)
+        self.reward_scale = RewardScale(
+            getattr(self.settings, "gamma", 1.0),
+            getattr(self.settings, "normalize_rewards", False),
         ).to(device)
         self.groups: dict[str, list[ParameterGroup]] = {
             name: self._groups_of(name, network) for name, network in self.networks.items()
@@ -204,6 +209,16 @@ class Learner(ABC):
         inputs = sequence_inputs(observation, fed_back, batch.reward, batch.is_first)
         return inputs, self.dims.taken(batch.action)
 
+    def observe(self, trajectory: Trajectory) -> None:
+        """Take an episode into the running scales."""
+        self.normalizer.update(trajectory.observations)
+        self.reward_scale.add_episode(trajectory.rewards)
+
+    def rewards(self, batch: Batch) -> Tensor:
+        """The rewards as they enter the targets."""
+        scaled: Tensor = self.settings.reward_scale * self.reward_scale(batch.reward)
+        return scaled
+
     def step(self, name: str, values: Sequence[Tensor], metrics: Metrics | None = None) -> Tensor:
         """Descend on the first of the values, unless one of them or a gradient is not finite.
 
@@ -249,6 +264,8 @@ class Learner(ABC):
     def weights(self) -> dict[str, Tensor]:
         """What a policy needs to act, by name, and what goes on learning: a saved agent."""
         modules: dict[str, nn.Module] = {**self.networks, "normalizer": self.normalizer}
+        if self.reward_scale.enabled:
+            modules["reward_scale"] = self.reward_scale
         modules |= {f"target_{name}": target for name, target in self.targets.items()}
         found = {
             f"{m}.{k}": v for m, module in modules.items() for k, v in module.state_dict().items()

@@ -107,7 +107,7 @@ def preset_settings(method: Method, task: str, preset: str) -> dict[str, Any]:
         known = [n for n in ("paper", "released", "small") if method.preset(spec, n) is not None]
         raise ConfigError(
             f"preset={preset!r} is not defined for {task!r} with {method.name}: choose from "
-            f"{', '.join(known)}."
+            f"{', '.join([*known, 'auto'])}."
         )
     return {**(spec.settings if spec is not None else {}), **found}
 

@@ -78,6 +78,8 @@ class ReselSettings(EncoderRate):
     """Critic updates per update of policy and temperature."""
     reward_scale: float = 1.0
     """Rewards are multiplied by this in the targets; reported returns are not."""
+    normalize_rewards: bool = False
+    """Also divide them by the running deviation of discounted returns."""
     normalize_observations: bool = False
     """Scale observations by their running mean and deviation, saved with the agent."""
     clamp_target_values: bool = False
@@ -198,9 +200,7 @@ class ReselLearner(Learner):
         next_value = losses.next_step(draw.expect(value))
         if settings.clamp_target_values:
             next_value = self.clamp(next_value, batch.mask)
-        y = losses.td_target(
-            settings.reward_scale * batch.reward, batch.terminated, next_value, settings.gamma
-        )
+        y = losses.td_target(self.rewards(batch), batch.terminated, next_value, settings.gamma)
         if settings.clamp_target_values:
             self.clamp.move(y, batch.mask)
         return y

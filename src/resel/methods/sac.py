@@ -124,7 +124,7 @@ class SACLearner(Learner):
         q = self.target_critic.values(embedded, draw.action)
         soft = losses.soft_value(q, draw.log_prob, alpha, settings.critic_entropy)
         value = draw.expect(soft)
-        reward = settings.reward_scale * batch.reward[:, :-1]
+        reward = self.rewards(batch)[:, :-1]
         return losses.td_target(reward, batch.terminated[:, :-1], value[:, 1:], settings.gamma)
 
     def _policy_values(

@@ -58,6 +58,8 @@ class DeterministicSettings:
     """What the policy climbs: the first critic, or the smaller of both."""
     reward_scale: float = 1.0
     """Rewards are multiplied by this in the targets; reported returns are not."""
+    normalize_rewards: bool = False
+    """Also divide them by the running deviation of discounted returns."""
     normalize_observations: bool = False
     """Scale observations by their running mean and deviation, saved with the agent."""
 
@@ -136,7 +138,7 @@ class TD3Learner(Learner):
         action = policy.smoothed(*noise, self.generators["noise"])
         embedded = self.target_critic.embed(inputs, batch.is_first)
         q = self.target_critic.values(embedded, action).min(0).values
-        reward = settings.reward_scale * batch.reward[:, :-1]
+        reward = self.rewards(batch)[:, :-1]
         return losses.td_target(reward, batch.terminated[:, :-1], q[:, 1:], settings.gamma)
 
     def policy_values(self, batch: Batch, inputs: ContextInputs) -> list[Tensor]:

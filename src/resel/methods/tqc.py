@@ -142,7 +142,7 @@ class TQCLearner(Learner):
         embedded = self.target_critic.embed(inputs, batch.is_first)
         z = self.target_critic.values(embedded, draw.action)  # (E, rows, length, M)
         return losses.quantile_target(
-            settings.reward_scale * batch.reward[:, :-1],
+            self.rewards(batch)[:, :-1],
             batch.terminated[:, :-1],
             losses.truncated_quantiles(z[:, :, 1:], settings.dropped_quantiles),
             draw.log_prob[:, 1:],

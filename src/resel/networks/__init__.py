@@ -21,7 +21,7 @@ from resel.networks.encoders import (
 )
 from resel.networks.heads import ActivatedHeads, Activation, Initialisation, activated_mlp
 from resel.networks.inputs import ContextInputs, Dimensions, sequence_inputs
-from resel.networks.normalizer import ObservationNormalizer
+from resel.networks.normalizer import ObservationNormalizer, RewardScale
 from resel.networks.plain import PlainCritic, PlainNetwork, PlainPolicy
 from resel.networks.sequence import SequenceCritic, SequenceNetwork, SequencePolicy
 
@@ -48,6 +48,7 @@ __all__ = [
     "PlainPolicy",
     "PolicyDistribution",
     "PolicyNetwork",
+    "RewardScale",
     "SequenceCritic",
     "SequenceNetwork",
     "SequencePolicy",

@@ -1,4 +1,4 @@
-"""Running mean and deviation of observations, saved with the agent."""
+"""Running scales of observations and rewards, saved with the agent."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _CLIP = 10.0
 _EPS = 1e-6
 
 
-class ObservationNormalizer(nn.Module):
-    """Scales observations by statistics of all that was seen; passes them on unchanged when off."""
+class _Moments(nn.Module):
+    """Mean and deviation of all that was seen; takes nothing in when off."""
 
     mean: Tensor
     deviation: Tensor
@@ -25,11 +25,11 @@ class ObservationNormalizer(nn.Module):
         self.register_buffer("mean", torch.zeros(size, dtype=torch.float64))
         self.register_buffer("deviation", torch.ones(size, dtype=torch.float64))
 
-    def update(self, observations: NDArray[np.float32]) -> None:
-        """Take in new observations (n, size); merges their moments with the old ones."""
-        if not self.enabled or len(observations) == 0:
+    def update(self, values: NDArray[np.float32]) -> None:
+        """Take in new values (n, size); merges their moments with the old ones."""
+        if not self.enabled or len(values) == 0:
             return
-        new = torch.tensor(observations, dtype=torch.float64, device=self.mean.device)
+        new = torch.tensor(values, dtype=torch.float64, device=self.mean.device)
         n = new.shape[0]
         total = self.count + n
         shift = new.mean(0) - self.mean
@@ -42,9 +42,41 @@ class ObservationNormalizer(nn.Module):
         self.deviation.copy_((spread / total).sqrt())
         self.count.copy_(total)
 
+
+class ObservationNormalizer(_Moments):
+    """Scales observations by what was seen of them; passes them on unchanged when off."""
+
     def forward(self, observation: Tensor) -> Tensor:
         if not self.enabled:
             return observation
         dtype = observation.dtype
         scaled = (observation - self.mean.to(dtype)) / (self.deviation.to(dtype) + _EPS)
         return scaled.clamp(-_CLIP, _CLIP)
+
+
+class RewardScale(_Moments):
+    """Divides rewards by the deviation of discounted returns, so that values are of order one.
+
+    The returns are those collected so far, sum_k gamma^k r_{t-k}. Nothing is shifted: a mean taken
+    off would change what an episode's end is worth.
+    """
+
+    def __init__(self, gamma: float, enabled: bool) -> None:
+        super().__init__(1, enabled)
+        self._gamma = gamma
+
+    def add_episode(self, rewards: NDArray[np.float32]) -> None:
+        """Take in the rewards of a whole episode."""
+        if not self.enabled:
+            return
+        returns, total = np.empty((len(rewards), 1), np.float32), 0.0
+        for t, reward in enumerate(rewards.tolist()):
+            total = self._gamma * total + reward
+            returns[t] = total
+        self.update(returns)
+
+    def forward(self, reward: Tensor) -> Tensor:
+        if not self.enabled:
+            return reward
+        deviation = self.deviation.to(reward.dtype)
+        return reward / torch.where(deviation > _EPS, deviation, torch.ones_like(deviation))

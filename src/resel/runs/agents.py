@@ -65,9 +65,13 @@ def _deepest(config: Config) -> int:
     return max((number for number in layers if number is not None), default=0)
 
 
-def use_weights(bundle: Bundle, learner: Learner, env: AnyEnv) -> None:
-    """Put a saved agent's weights into a learner built for the same config and spaces."""
+def check_agent_spaces(bundle: Bundle, env: AnyEnv) -> None:
+    """Refuse an environment that a saved agent cannot act in."""
     check_spaces(env, bundle.documents["agent"].get("spaces"), "env")
+
+
+def use_weights(bundle: Bundle, learner: Learner) -> None:
+    """Put a saved agent's weights into a learner built for the same config and spaces."""
     weights = bundle.tensors.get("weights", {})
     check_tensors(weights, learner.weights(), "the agent")
     learner.load_weights(weights)

@@ -138,7 +138,7 @@ class Trainer:
             self.evaluate()
         for trajectory in self.collector.step(random=before < settings.warmup_steps):
             self.buffer.add(trajectory)
-            self.learner.normalizer.update(trajectory.observations)
+            self.learner.observe(trajectory)
             self.episodes += 1
             self.finished_steps += len(trajectory)
             self.log.add_return(float(trajectory.rewards.sum(dtype=np.float64)))

@@ -1,0 +1,116 @@
+"""Settings for environments nobody has made settings for: the preset `auto`.
+
+It starts from the method's preset `small` and chooses by what is known beforehand: the spaces, the
+longest episode and how many steps are asked for. Every choice has a reason, which is shown when a
+run starts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from resel.config import SizeName
+from resel.envs import CheckedEnv, own_limit
+from resel.errors import ConfigError
+from resel.methods.registry import Method
+
+STEPS = 50_000
+"""Of a training for which nobody says how long it is to be."""
+_SHORT, _LONG = 50_000, 1_000_000
+"""Steps up to which rates are those of `small`, and from which on they are those of `paper`."""
+_HORIZON = 200
+"""Taken where episodes have no known end."""
+
+
+@dataclass(frozen=True)
+class World:
+    """What an environment says of itself before the first step."""
+
+    discrete: bool
+    unit_observations: bool
+    """Whether all observations are declared to lie within [-1, 1]."""
+    horizon: int | None
+    """Steps of the longest episode; None if it has no end that is known."""
+
+    @classmethod
+    def of(cls, env: CheckedEnv, limit: int | None = None) -> World:
+        """Of an environment, whose episodes are cut after `limit` steps if that is given."""
+        bounds = env.observation.bounds()
+        unit = bounds is not None and all(abs(bound).max() <= 1 for bound in bounds)
+        return cls(env.action.discrete, unit, limit or own_limit(env.env))
+
+
+class Choice(NamedTuple):
+    """A setting that was chosen, and why."""
+
+    name: str
+    value: Any
+    reason: str
+
+
+def auto_choices(method: Method, world: World, steps: int) -> list[Choice]:
+    """What the preset `auto` sets, `size` among it; may hold settings that a method has not."""
+    small, paper = method.preset(None, "small"), method.preset(None, "paper")
+    if small is None or paper is None:
+        raise ConfigError(
+            f"preset='auto' starts from the preset 'small', which {method.name} does not have: "
+            "give it one, or use preset='paper'."
+        )
+    return [
+        Choice("steps", steps, "as asked for" if steps != STEPS else "an hour or less on a CPU"),
+        *_of_length(dict(small), {**dataclasses.asdict(method.settings()), **paper}, steps),
+        *_of_episodes(world, steps),
+        *_of_spaces(world),
+        *_of_loop(steps),
+    ]
+
+
+def _of_length(small: dict[str, Any], paper: dict[str, Any], steps: int) -> Iterator[Choice]:
+    """Sizes and rates: large and fast for a short training, the paper's for a long one."""
+    share = min(1.0, max(0.0, math.log(steps / _SHORT) / math.log(_LONG / _SHORT)))
+    sizes: tuple[SizeName, ...] = ("tiny", "small", "paper")
+    yield Choice("size", sizes[round(2 * share)], f"a training of {steps:,} steps")
+    for name, value in small.items():
+        slow = paper.get(name)
+        if name in ("size", "batch_steps", "warmup_steps"):
+            continue
+        if (name == "tau" or name.startswith("lr_")) and isinstance(slow, float):
+            rate = float(f"{value ** (1 - share) * slow**share:.2g}")
+            yield Choice(name, rate, "faster than the paper's, as the training is shorter")
+        else:
+            yield Choice(name, value, "as for the small tasks")
+
+
+def _of_episodes(world: World, steps: int) -> Iterator[Choice]:
+    horizon = world.horizon or _HORIZON
+    known = "episodes of up to" if world.horizon else "no known end, so taken as episodes of"
+    gamma = round(1 - 5 / min(max(horizon, 100), 500), 3)
+    yield Choice("gamma", gamma, f"{known} {horizon:,} steps")
+    batch = min(max(400, 2 * horizon), 2000)
+    yield Choice("batch_steps", batch, "two of the longest episodes, within 400 and 2,000")
+    warmup = min(max(1000, steps // 50), 5000)
+    yield Choice("warmup_steps", warmup, "a fiftieth of the training, within 1,000 and 5,000")
+
+
+def _of_spaces(world: World) -> Iterator[Choice]:
+    unit = "within [-1, 1]" if world.unit_observations else "on scales of their own"
+    yield Choice("normalize_observations", not world.unit_observations, f"observations {unit}")
+    yield Choice("normalize_rewards", True, "rewards of an unknown scale")
+    if world.discrete:
+        reason = "Discrete actions: a sure policy goes on trying"
+        yield Choice("critic_entropy", False, reason)
+        yield Choice("deviation_episodes", 0.5, reason)
+    else:
+        yield Choice("noise_hold", 4, "Box actions: noise that adds up")
+
+
+def _of_loop(steps: int) -> Iterator[Choice]:
+    every = max(500, steps // 20)
+    yield Choice("eval_every", every, "twenty evaluations")
+    yield Choice("eval_episodes", 10, "enough to see a trend")
+    yield Choice("checkpoint_every", 5 * every, "four checkpoints")
+    yield Choice("buffer_steps", min(steps, 1_000_000), "everything that is seen, up to a million")
