@@ -7,6 +7,7 @@ is imported only when one of its worlds is made.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -133,7 +134,8 @@ def tasks() -> Iterator[TaskSpec]:
                 observation_size=world.observation_sizes[i],
                 action_size=world.action_sizes[i],
                 settings={**SETTINGS, "steps": 50_000},
-                hints={"gamma": 0.95},
+                # Returns lie in [-1, 1], so a step earns about 1 / horizon: here 0.2.
+                hints={"gamma": 0.95, "reward_scale": world.horizons[i] / 5},
                 needs=_POPGYM,
             )
 
@@ -144,7 +146,21 @@ def popgym_env(world: str, render_mode: str | None = None) -> gymnasium.Env[Any,
     env = gymnasium.make(world, disable_env_checker=True).unwrapped
     check_render_mode(env, render_mode)
     env.render_mode = render_mode  # its constructors take none
-    return Sealed(env)
+    return _CopiedInfos(env)
+
+
+class _CopiedInfos(Sealed):
+    """Tells copies of what some worlds go on writing to."""
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(seed=seed, options=options)
+        return observation, deepcopy(info)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        *outcome, info = self.env.step(action)
+        return *outcome, deepcopy(info)
 
 
 def about_labyrinths(name: str) -> str:
@@ -152,5 +168,5 @@ def about_labyrinths(name: str) -> str:
     return (
         f"{name!r} is not among our tasks: POPGym's labyrinths need the package mazelib, and set "
         "the seed of the global random generators at every reset. Install mazelib and write "
-        f" {MODULE_PREFIX}{name} to use one all the same."
+        f"{MODULE_PREFIX}{name} to use one all the same."
     )

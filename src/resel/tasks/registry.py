@@ -148,8 +148,9 @@ def _find(task: str) -> EnvSpec:
             ) from error
     # Looked up here rather than by `gymnasium.make`, which warns of every older version.
     spec = gymnasium.registry.get(name)
-    if spec is None and name.startswith(popgym.LABYRINTHS):
-        raise MissingDependencyError(popgym.about_labyrinths(name))
+    short = name.removeprefix("resel/")
+    if spec is None and short.startswith(popgym.LABYRINTHS):
+        raise MissingDependencyError(popgym.about_labyrinths(short))
     if spec is None:
         raise _unknown(task, name)
     return spec
