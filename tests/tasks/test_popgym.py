@@ -84,7 +84,7 @@ def test_it_can_be_stepped(task: TaskSpec) -> None:
             outcome = env.step(env.sample(rng))
             total += outcome.reward
             ended = outcome.terminated or outcome.truncated
-        assert -1.25 <= total <= 1.0  # Battleship's worst is -52/40
+        assert -1.25 <= total <= 1.0  # Battleship's worst is -64/52
 
 
 @pytest.mark.parametrize("task", FAMILY, ids=lambda spec: spec.id)
