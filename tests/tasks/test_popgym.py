@@ -108,10 +108,11 @@ def test_seeds_repeat_an_episode(task: TaskSpec) -> None:
     assert episode(one, 1) == episode(other, 1) == first
 
 
-@every_easy_one
-def test_an_agent_learns_in_it(task: TaskSpec) -> None:
+@pytest.mark.parametrize("world", ["Autoencode", "CountRecall", "Battleship", "Concentration"])
+def test_an_agent_learns_in_it(world: str) -> None:
+    """Tuple and MultiDiscrete observations, MultiDiscrete actions."""
     pytest.importorskip("popgym")
-    agent = RESeL(task.id, **SMALLEST)
+    agent = RESeL(f"popgym-{world}Easy-v0", **SMALLEST)
     agent.learn(25)
     assert agent.num_timesteps == 25
     agent.close()

@@ -66,7 +66,7 @@ def run(argv: Sequence[str]) -> int:
     )
     if changes:
         words = ", ".join(f"{name}={value}" for name, value in changes.items())
-        OUT.print(escape(f"Not as in training: {words}"), soft_wrap=True)
+        OUT.print(escape(f"Not as in the evaluations of its training: {words}"), soft_wrap=True)
     return 0
 
 
