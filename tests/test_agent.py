@@ -192,6 +192,28 @@ def test_evaluating_between_two_calls_of_learn(tiny: dict[str, Any], toy: Any) -
         agent.evaluate(0)
 
 
+def test_evaluating_with_other_arguments(tiny: dict[str, Any], toy: Any) -> None:
+    agent = RESeL("TMaze-v0", **tiny, env_kwargs={"length": 4})
+    usual = agent.evaluate(3)
+    env = agent.make_evaluation_env({"length": 9})
+    maze: Any = env.env.unwrapped
+    assert maze.length == 9
+    assert env.reset(0).shape == (3,)
+    assert agent.evaluate(3) == usual and agent.config.training.env_kwargs == {"length": 4}
+    with pytest.raises(ConfigError, match="has no argument 'depth': it has length"):
+        agent.evaluate(3, env_kwargs={"depth": 9})
+    with pytest.raises(ConfigError, match="environment without a name"):
+        RESeL(toy, **tiny).evaluate(3, env_kwargs={"length": 9})
+    pendulum = RESeL("Pendulum-v1", **tiny)
+    assert pendulum.evaluate(1, env_kwargs={"g": 1.0}) != pendulum.evaluate(1)
+
+
+def test_evaluating_where_the_spaces_differ(tiny: dict[str, Any], toy: Any) -> None:
+    agent = RESeL("FrozenLake-v1", **tiny)
+    with pytest.raises(UnsupportedSpaceError, match=r"trained on spaces .* the evaluation env"):
+        agent.evaluate(1, env_kwargs={"map_name": "8x8"})
+
+
 def test_episodes_can_be_cut(tiny: dict[str, Any], toy: Any) -> None:
     for env in (BOX, toy(), toy):
         agent = RESeL(env, **tiny, max_episode_steps=3).learn(30)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from typing import Any, Self
 
 import gymnasium
@@ -280,19 +280,54 @@ class Agent:
         native = [to_env(int(a[0]) if self._env.action.discrete else a) for a in chosen]
         return (np.stack(native) if batched else native[0]), state
 
-    def evaluate(self, episodes: int = 10, *, seed: int | None = None) -> tuple[float, float]:
+    def evaluate(
+        self,
+        episodes: int = 10,
+        *,
+        seed: int | None = None,
+        env_kwargs: Mapping[str, Any] | None = None,
+    ) -> tuple[float, float]:
         """Mean and deviation of the return of the deterministic policy.
 
-        An agent made from one environment alone plays in that, which ends its unfinished episode.
+        `env_kwargs` are arguments of the task in which it is to differ from the training, as in
+        `{"length": 40}`. An agent made from one environment alone plays in that, which ends its
+        unfinished episode.
         """
         rng = np.random.default_rng(self.config.training.seed if seed is None else seed)
         seeds = [draw_seed(rng) for _ in range(_whole("evaluate", episodes))]
+        if env_kwargs:
+            with closing(self.make_evaluation_env(env_kwargs)) as other, threads_for(self.config):
+                result = evaluate(self._trainer.actor, other, seeds)
+            return result.return_mean, result.return_std
         env = self._trainer.evaluator.env
         with threads_for(self.config):
             result = evaluate(self._trainer.actor, env or self._env, seeds)
         if env is None:
             self._trainer.collector.restart()
         return result.return_mean, result.return_std
+
+    def make_evaluation_env(
+        self, env_kwargs: Mapping[str, Any] | None = None, *, render_mode: str | None = None
+    ) -> CheckedEnv:
+        """Another environment to evaluate in, made from the task's name.
+
+        `env_kwargs` go on top of those of the training; refused if the agent cannot act there.
+        """
+        if not self.config.task:
+            raise ConfigError(
+                "The agent was made from an environment without a name, whose arguments are not "
+                "known: make the other environment, and pass it as learn(..., eval_env=...) or "
+                "load(..., env=...)."
+            )
+        own = self.config.training
+        config = self.config.replace(env_kwargs={**own.env_kwargs, **(env_kwargs or {})})
+        checked = CheckedEnv(
+            make_task(config, evaluation=True, render_mode=render_mode),
+            name="The evaluation environment",
+            longest=own.buffer_steps,
+        )
+        check_spaces(checked, spaces_of(self._env), "the evaluation environment")
+        return checked
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the agent to a directory of safetensors and JSON, with hashes."""

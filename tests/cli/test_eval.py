@@ -40,6 +40,32 @@ def test_eval_measures_the_same_as_the_run(finished: Path, capsys: Any) -> None:
     assert answer["success_rate"] == last["success_rate"]
 
 
+def test_eval_at_another_length(finished: Path, capsys: Any) -> None:
+    command = ["eval", str(finished), "--episodes", "2", "--env-kwargs", "length=40"]
+    assert main([*command, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["length_mean"] == 41 and answer["env_kwargs"] == {"length": 40}
+    assert answer["differs_from_training"] == ["length"]
+    assert main(command) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert "episodes of 41 steps" in told[0]
+    assert told[1] == "Not as in the evaluations of its training: length=40 (was 20)"
+    assert main([*command[:-1], "length=20"]) == 0  # said again, but the same
+    assert "Not as in" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("lenght=40", "'TMaze-v0' has no argument 'lenght': it has length."),
+        ("length=0", "length=0 cannot work"),
+        ("length=long", "length='long' cannot work"),
+    ],
+)
+def test_eval_with_bad_arguments(finished: Path, capsys: Any, word: str, message: str) -> None:
+    assert message in refused(capsys, "eval", str(finished), "--env-kwargs", word)
+
+
 def test_eval_of_a_damaged_agent(finished: Path, capsys: Any, tmp_path: Path) -> None:
     shutil.copytree(finished, tmp_path / "copy")
     file = tmp_path / "copy/agents/last/weights.safetensors"

@@ -17,6 +17,7 @@ MASKED = [
     ("Pendulum-V-v0", "Pendulum-v1", [2]),
     ("CartPole-P-v0", "CartPole-v1", [0, 2]),
     ("CartPole-V-v0", "CartPole-v1", [1, 3]),
+    ("MountainCarContinuous-P-v0", "MountainCarContinuous-v0", [0]),
 ]
 
 

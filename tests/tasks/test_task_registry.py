@@ -62,8 +62,10 @@ def test_the_small_family_is_complete() -> None:
     assert [spec.id for spec in all_tasks() if spec.family == "small"] == [
         "Pendulum-P-v0",
         "Pendulum-V-v0",
+        "Pendulum-gravity-v0",
         "CartPole-P-v0",
         "CartPole-V-v0",
+        "MountainCarContinuous-P-v0",
         "TMaze-v0",
     ]
 
@@ -106,11 +108,12 @@ def test_no_episode_outlasts_the_horizon(task: TaskSpec) -> None:
 
 @every_task
 def test_settings_build_a_config(task: TaskSpec) -> None:
-    for preset in ["paper"] if task.family == "small" else ["paper", "released"]:
+    is_small = task.family in ("small", "POPGym")
+    for preset in ["paper"] if is_small else ["paper", "released"]:
         config = configure(task.id, preset=preset)
         assert config.training.steps == task.steps
         assert config.training.warmup_steps < task.steps
-        assert config.network.width == (64 if task.family == "small" else 256)
+        assert config.network.width == (64 if is_small else 256)
 
 
 @every_task
@@ -292,7 +295,8 @@ def test_importing_makes_no_environment_and_loads_no_simulator() -> None:
         gymnasium.make = refuse
         import resel.tasks
         assert "resel/TMaze-v0" in gymnasium.registry
-        loaded = {"pygame", "pybullet", "pybullet_envs_gymnasium", "mujoco"} & set(sys.modules)
+        heavy = {"pygame", "popgym", "pybullet", "pybullet_envs_gymnasium", "mujoco"}
+        loaded = heavy & set(sys.modules)
         assert not loaded, loaded
         import importlib
         importlib.reload(resel.tasks)

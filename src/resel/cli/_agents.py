@@ -1,4 +1,4 @@
-"""A saved agent, the environment it is measured in, and the episodes it plays."""
+"""A saved agent, from a run or on its own."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from resel.agent import Agent
-from resel.config import Config
-from resel.envs import CheckedEnv
 from resel.errors import RunDirectoryError
-from resel.training import make_task
 
 Which = Literal["last", "best"]
 
@@ -25,11 +22,3 @@ def load_agent(path: Path, which: Which) -> Agent:
             f"end){hint}."
         )
     return Agent.load(folder)
-
-
-def evaluation_env(config: Config, render_mode: str | None = None) -> CheckedEnv:
-    """The environment that evaluations of a run are made in."""
-    return CheckedEnv(
-        make_task(config, evaluation=True, render_mode=render_mode),
-        longest=config.training.buffer_steps,
-    )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import tyro
 
-from resel.cli._agents import Which, evaluation_env, load_agent
+from resel.cli._agents import Which, load_agent
 from resel.cli._arguments import PLAIN, RunPath, positive
-from resel.cli.console import OUT
-from resel.config import Count
+from resel.cli.console import OUT, escape
+from resel.config import Config, Count, EnvKwargs
+from resel.tasks import get_task
 from resel.training import evaluate, evaluation_seeds
 
 
@@ -27,6 +29,8 @@ class EvalArguments:
     """Chooses the episodes."""
     agent: Which = "last"
     """Which agent of a run."""
+    env_kwargs: EnvKwargs = field(default_factory=dict)
+    """Arguments of the environment in which it is to differ from the training, as in length=40."""
     json: bool = False
     """Print one JSON object and nothing else."""
 
@@ -37,7 +41,9 @@ def run(argv: Sequence[str]) -> int:
     agent = load_agent(arguments.run, arguments.agent)
     config = agent.config
     seeds = evaluation_seeds(arguments.seed, positive("episodes", arguments.episodes))
-    result = evaluate(agent.actor, evaluation_env(config), seeds)
+    env = agent.make_evaluation_env(arguments.env_kwargs)
+    result = evaluate(agent.actor, env, seeds)
+    changes = _changes(config, arguments.env_kwargs)
     answer = {
         "task": config.task,
         "method": config.method,
@@ -47,6 +53,8 @@ def run(argv: Sequence[str]) -> int:
         "return_std": result.return_std,
         "length_mean": result.length_mean,
         "success_rate": result.success_rate,
+        "env_kwargs": {**config.training.env_kwargs, **arguments.env_kwargs},
+        "differs_from_training": sorted(changes),
     }
     if arguments.json:
         print(json.dumps(answer))
@@ -56,4 +64,19 @@ def run(argv: Sequence[str]) -> int:
         f"{config.task}: return {result.return_mean:.2f} ± {result.return_std:.2f} over "
         f"{arguments.episodes} episodes of {result.length_mean:.0f} steps{success}"
     )
+    if changes:
+        words = ", ".join(f"{name}={value}" for name, value in changes.items())
+        OUT.print(escape(f"Not as in the evaluations of its training: {words}"), soft_wrap=True)
     return 0
+
+
+def _changes(config: Config, given: Mapping[str, Any]) -> dict[str, str]:
+    """In words, the arguments in which the environment is not that of the run's evaluations."""
+    task = get_task(config.task)
+    usual = {} if task is None else {**task.kwargs, **task.evaluation_kwargs}
+    usual |= config.training.env_kwargs
+    return {
+        name: f"{value!r} (was {usual[name]!r})" if name in usual else repr(value)
+        for name, value in given.items()
+        if name not in usual or usual[name] != value
+    }

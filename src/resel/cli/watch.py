@@ -9,7 +9,7 @@ from pathlib import Path
 import tyro
 
 from resel._process import render_offscreen
-from resel.cli._agents import Which, evaluation_env, load_agent
+from resel.cli._agents import Which, load_agent
 from resel.cli._arguments import PLAIN, RunPath, positive
 from resel.cli.console import OUT
 from resel.config import Count
@@ -39,7 +39,7 @@ def run(argv: Sequence[str]) -> int:
     check_film_path(arguments.out)
     render_offscreen()
     agent = load_agent(arguments.run, arguments.agent)
-    env = evaluation_env(agent.config, render_mode="rgb_array")
+    env = agent.make_evaluation_env(render_mode="rgb_array")
     seeds = evaluation_seeds(arguments.seed, positive("episodes", arguments.episodes))
     result = film(agent.actor, env, seeds, arguments.out)
     OUT.print(f"Return {result.return_mean:.2f}. Film: {arguments.out}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Randomised dynamics: a field of a MuJoCo model scaled anew for every episode, unseen."""
+"""Randomised dynamics: a field of a simulator scaled anew for every episode, unseen."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from resel.errors import ConfigError
-from resel.tasks.simulators import mujoco_env
+from resel.tasks.simulators import mujoco_env, pendulum_env
 from resel.tasks.splits import TaskSplit, tell_task
 from resel.tasks.strict import Sealed
 
@@ -22,8 +22,9 @@ _SCALED_ALONG = {"body_mass": "body_inertia"}
 class RandomizeField(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Scales one field of the model by 1.5^a, with a drawn from U[-limit, limit] for each task.
 
-    `field` is `gravity` or any array of floats of the model, such as `body_mass`,
-    `geom_friction` or `dof_damping`; `per_entry` draws a factor for each of its entries. All
+    `field` is `gravity` or any array of floats of a MuJoCo model, such as `body_mass`,
+    `geom_friction` or `dof_damping`; `per_entry` draws a factor for each of its entries. Without
+    a MuJoCo model it is `gravity`, where the environment has a number of that name or `g`. All
     `tasks` are fixed by `task_seed`: the first `train_tasks` are for training, the rest held
     out. An episode plays a random one of its `split`, or the one that `options={"task": 3}`
     asks for. The value stands in `info[field]`, its place in the range in `info["hidden"]` and
@@ -64,10 +65,10 @@ class RandomizeField(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
             )
         self.field = field
         self.split = TaskSplit(tasks, train_tasks, split)
-        nominal = _array(env, field)
-        self._nominal = {field: nominal.copy()}
+        nominal = _read(env, field)
+        self._nominal = {field: nominal}
         if field in _SCALED_ALONG:
-            self._nominal[_SCALED_ALONG[field]] = _array(env, _SCALED_ALONG[field]).copy()
+            self._nominal[_SCALED_ALONG[field]] = _read(env, _SCALED_ALONG[field])
         rng = np.random.default_rng(task_seed)
         exponents = rng.uniform(-limit, limit, (tasks, nominal.size if per_entry else 1))
         self.scales: NDArray[np.float64] = base**exponents  # (tasks, entries or 1)
@@ -97,18 +98,18 @@ class RandomizeField(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
 
     def _write(self, scale: NDArray[np.float64]) -> None:
         for name, nominal in self._nominal.items():
-            array = _array(self.env, name)
             if scale.size == nominal.size:
-                array[:] = nominal * scale.reshape(nominal.shape)
+                factors = scale.reshape(nominal.shape)
             else:  # one factor for all, or one for each row
-                array[:] = nominal * scale.reshape(-1, *[1] * (nominal.ndim - 1))
+                factors = scale.reshape(-1, *[1] * (nominal.ndim - 1))
+            _assign(self.env, name, nominal * factors)
         if self.field != "gravity":
             # What MuJoCo derives from masses and the like; the reset that follows clears `data`.
             simulator: Any = self.env.unwrapped
             importlib.import_module("mujoco").mj_setConst(simulator.model, simulator.data)
 
     def _tell(self, info: dict[str, Any]) -> dict[str, Any]:
-        value = _array(self.env, self.field).copy()
+        value = _read(self.env, self.field)
         told = tell_task(self._task, value.reshape(-1)[self._entries], *self._range)
         if self._combined:
             told["task"] += info["task"] * self.split.total
@@ -123,13 +124,38 @@ def _is_randomized(env: gymnasium.Env[Any, Any]) -> bool:
     return isinstance(env, RandomizeField)
 
 
+def _read(env: gymnasium.Env[Any, Any], field: str) -> NDArray[np.float64]:
+    """The field's value, as an array of at least one entry."""
+    number = _number_of(env, field)
+    if number is not None:
+        return np.array([getattr(env.unwrapped, number)], np.float64)
+    return _array(env, field).copy()
+
+
+def _assign(env: gymnasium.Env[Any, Any], field: str, value: NDArray[np.float64]) -> None:
+    number = _number_of(env, field)
+    if number is not None:
+        setattr(env.unwrapped, number, float(value[0]))
+    else:
+        _array(env, field)[:] = value
+
+
+def _number_of(env: gymnasium.Env[Any, Any], field: str) -> str | None:
+    """The attribute that holds the field as one number, in an environment without a model."""
+    if field != "gravity" or hasattr(env.unwrapped, "model"):
+        return None
+    held = ((name, getattr(env.unwrapped, name, None)) for name in ("gravity", "g"))
+    return next((name for name, value in held if isinstance(value, int | float)), None)
+
+
 def _array(env: gymnasium.Env[Any, Any], field: str) -> NDArray[np.float64]:
     """A view into the simulator's own memory."""
     model = getattr(env.unwrapped, "model", None)
     if model is None or not hasattr(model, "opt"):
         raise ConfigError(
             f"{env.unwrapped} has no MuJoCo model: only Gymnasium's MuJoCo environments and "
-            "others with `model` and `data` can be randomised."
+            "others with `model` and `data` can be randomised, and the gravity of those that have "
+            "it as a number."
         )
     value = model.opt.gravity if field == "gravity" else getattr(model, field, None)
     if not isinstance(value, np.ndarray) or value.dtype.kind != "f" or not value.size:
@@ -149,10 +175,10 @@ def gravity_env(
     task_seed: int = 1,
     render_mode: str | None = None,
 ) -> gymnasium.Env[Any, Any]:
-    """The entry point of the gravity tasks."""
+    """The entry point of the gravity tasks, those of MuJoCo's robots and of the pendulum."""
     return Sealed(
         RandomizeField(
-            mujoco_env(robot, render_mode),
+            pendulum_env(render_mode) if robot == "Pendulum" else mujoco_env(robot, render_mode),
             "gravity",
             split=split,
             tasks=tasks,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import gymnasium
-from gymnasium.envs.registration import EnvSpec
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 from gymnasium.error import DependencyNotInstalled
 
 from resel.envs import DEFAULT_EPISODE_CAP, DefaultLimit, own_limit
@@ -20,7 +21,7 @@ from resel.errors import (
     ReselError,
     UnknownTaskError,
 )
-from resel.tasks import classic, gravity, key_to_door, mdp, meta, small
+from resel.tasks import classic, gravity, key_to_door, mdp, meta, popgym, small
 from resel.tasks.spec import TaskSpec
 from resel.tasks.strict import STRICT
 
@@ -31,7 +32,10 @@ _FAMILIES: tuple[Callable[[], Iterable[TaskSpec]], ...] = (
     meta.tasks,
     key_to_door.tasks,
     mdp.tasks,
+    popgym.tasks,
 )
+_WHICH = frozenset({"robot", "base", "keep", "world"})
+"""Arguments of our entry points that say which task it is, and are nobody else's to change."""
 _TASKS: dict[str, TaskSpec] = {spec.id: spec for family in _FAMILIES for spec in family()}
 
 
@@ -55,8 +59,8 @@ def all_tasks() -> list[TaskSpec]:
 
 
 def get_task(task: str) -> TaskSpec | None:
-    """Our task of that name, with or without `resel/`; None for any other environment."""
-    return _TASKS.get(task.removeprefix("resel/"))
+    """Our task of that name, also with `resel/` or POPGym's module in front; None for any other."""
+    return _TASKS.get(task.removeprefix("resel/").removeprefix(popgym.MODULE_PREFIX))
 
 
 def make_env(
@@ -88,6 +92,7 @@ def make_env(
     kwargs |= env_kwargs or {}
     spec = _find(ours.gym_id if ours else task)
     try:
+        _check_arguments(spec, task, env_kwargs or {})
         env: gymnasium.Env[Any, Any] = gymnasium.make(
             spec, max_episode_steps=max_episode_steps, disable_env_checker=True, **kwargs
         )
@@ -96,12 +101,34 @@ def make_env(
     except (DependencyNotInstalled, ImportError) as error:
         raise _missing(task, ours, str(error)) from error
     except Exception as error:
-        raise EnvironmentFault(
-            f"The environment {task!r} could not be made: {type(error).__name__}: {error}"
+        asked = ", ".join(f"{name}={value!r}" for name, value in (env_kwargs or {}).items())
+        blamed = bool(asked) and isinstance(error, TypeError | ValueError | AssertionError)
+        raise (ConfigError if blamed else EnvironmentFault)(
+            f"The environment {task!r} could not be made{f' with {asked}' if asked else ''}: "
+            f"{type(error).__name__}: {error}"
         ) from error
     if ours is None and own_limit(env) is None:
         env = DefaultLimit(env, DEFAULT_EPISODE_CAP)
     return env
+
+
+def _check_arguments(spec: EnvSpec, task: str, given: Mapping[str, Any]) -> None:
+    """Refuse arguments that the environment does not have."""
+    entry = spec.entry_point
+    if not given or entry is None:
+        return
+    make = load_env_creator(entry) if isinstance(entry, str) else entry
+    parameters = inspect.signature(make).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return  # only the environment itself knows them
+    fixed = _WHICH if spec.id is not None and spec.id.startswith("resel/") else frozenset()
+    known = [name for name in parameters if name not in fixed]
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        offered = ", ".join(name for name in known if name != "render_mode")
+        raise ConfigError(
+            f"The environment {task!r} has no argument {unknown[0]!r}: it has {offered or 'none'}."
+        )
 
 
 def _find(task: str) -> EnvSpec:
@@ -121,6 +148,9 @@ def _find(task: str) -> EnvSpec:
             ) from error
     # Looked up here rather than by `gymnasium.make`, which warns of every older version.
     spec = gymnasium.registry.get(name)
+    short = name.removeprefix("resel/")
+    if spec is None and short.startswith(popgym.LABYRINTHS):
+        raise MissingDependencyError(popgym.about_labyrinths(short))
     if spec is None:
         raise _unknown(task, name)
     return spec

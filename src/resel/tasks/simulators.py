@@ -32,7 +32,7 @@ _CONTACT_FORCES = 84
 
 def bullet_env(robot: str, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
     """A walking robot of PyBullet, for example `Hopper`, exact from its first episode on."""
-    module = _load("pybullet_envs_gymnasium.gym_locomotion_envs", PYBULLET)
+    module = load("pybullet_envs_gymnasium.gym_locomotion_envs", PYBULLET)
     make = getattr(module, f"{robot}BulletEnv")
     check_render_mode(make, render_mode)
     env: Any = make(render_mode=render_mode)
@@ -58,7 +58,7 @@ def mujoco_env(robot: str, render_mode: str | None = None) -> gymnasium.Env[Any,
     """A robot of Gymnasium's MuJoCo environments, version 4, with what version 2 observed."""
     if render_mode == "rgb_array" and sys.platform == "linux" and "DISPLAY" not in os.environ:
         os.environ.setdefault("MUJOCO_GL", "egl")  # the default needs a screen
-    mujoco = _load("mujoco", MUJOCO)
+    mujoco = load("mujoco", MUJOCO)
     # The class itself, because `gymnasium.make` warns that there is a version 5.
     module = importlib.import_module(f"gymnasium.envs.mujoco.{_MUJOCO_MODULES[robot]}")
     make = getattr(module, f"{robot}Env")
@@ -71,6 +71,11 @@ def mujoco_env(robot: str, render_mode: str | None = None) -> gymnasium.Env[Any,
     finally:
         mujoco.set_mju_user_warning(handler)
     return WithoutContactForces(env) if robot == "Humanoid" else env
+
+
+def pendulum_env(render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
+    """Gymnasium's pendulum without its time limit."""
+    return gymnasium.make("Pendulum-v1", render_mode=render_mode).unwrapped
 
 
 def bare_mujoco(robot: str, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
@@ -107,7 +112,8 @@ def _nothing() -> None:
     pass
 
 
-def _load(module: str, needs: Needs) -> Any:
+def load(module: str, needs: Needs) -> Any:
+    """A module of an optional package; the error names the extra that brings it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -7,15 +7,17 @@ from typing import Any
 
 from resel.tasks.spec import TaskSpec
 
-_SETTINGS: dict[str, Any] = {
+SETTINGS: dict[str, Any] = {
     "steps": 20_000,
     "buffer_steps": 100_000,
     "eval_every": 1000,
     "eval_episodes": 10,
     "checkpoint_every": 5000,
 }
+"""How a training of minutes is evaluated and kept."""
 _PENDULUM = {"gamma": 0.96, "reward_scale": 0.1, "normalize_observations": True}
 _CARTPOLE = {"gamma": 0.98, "reward_scale": 0.1, "normalize_observations": True}
+_MOUNTAIN_CAR = {"gamma": 0.99, "reward_scale": 0.1, "normalize_observations": True}
 _TMAZE_LENGTH = 20
 
 
@@ -31,9 +33,24 @@ def tasks() -> Iterator[TaskSpec]:
             horizon=200,
             observation_size=len(keep),
             action_size=1,
-            settings=_SETTINGS,
+            settings=SETTINGS,
             hints=_PENDULUM,
         )
+    yield TaskSpec(
+        id="Pendulum-gravity-v0",
+        family="small",
+        summary="Swing up a pendulum under an unseen gravity.",
+        entry_point="resel.tasks.randomize:gravity_env",
+        # g from 6.7 to 15: from 17 on the pendulum's torque and its limit of speed no longer
+        # bring it up.
+        kwargs={"robot": "Pendulum", "limit": 1.0},
+        evaluation_kwargs={"split": "test"},
+        horizon=200,
+        observation_size=3,
+        action_size=1,
+        settings={**SETTINGS, "eval_episodes": 20},
+        hints=_PENDULUM,
+    )
     for suffix, keep, seen in (("P", [0, 2], "the positions"), ("V", [1, 3], "the velocities")):
         yield TaskSpec(
             id=f"CartPole-{suffix}-v0",
@@ -44,9 +61,21 @@ def tasks() -> Iterator[TaskSpec]:
             horizon=500,
             observation_size=len(keep),
             action_size=2,
-            settings=_SETTINGS,
+            settings=SETTINGS,
             hints=_CARTPOLE,
         )
+    yield TaskSpec(
+        id="MountainCarContinuous-P-v0",
+        family="small",
+        summary="Drive an underpowered car up a hill seeing only where it is.",
+        entry_point="resel.tasks.masking:masked",
+        kwargs={"base": "MountainCarContinuous-v0", "keep": [0]},
+        horizon=999,
+        observation_size=1,
+        action_size=1,
+        settings={**SETTINGS, "steps": 60_000},
+        hints=_MOUNTAIN_CAR,
+    )
     yield TaskSpec(
         id="TMaze-v0",
         family="small",
@@ -57,5 +86,5 @@ def tasks() -> Iterator[TaskSpec]:
         ends_itself=True,
         observation_size=3,
         action_size=4,
-        settings={**_SETTINGS, "eval_episodes": 50},
+        settings={**SETTINGS, "eval_episodes": 50},
     )

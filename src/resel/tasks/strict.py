@@ -92,6 +92,8 @@ def check_render_mode(env: Any, render_mode: str | None) -> None:
     """Raise unless the environment draws in this mode."""
     modes = env.metadata["render_modes"]
     if render_mode is not None and render_mode not in modes:
+        if not modes:
+            raise ConfigError("This environment draws no pictures: render_mode must be None.")
         raise ConfigError(
             f"render_mode={render_mode!r} is not known: use None or one of {', '.join(modes)}."
         )
