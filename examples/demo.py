@@ -23,10 +23,8 @@ BACK = 3
 
 def words(encoder: str) -> list[str]:
     """The command that trains one of the two agents."""
-    run = FOLDER / encoder
-    return ["train", TASK, "--encoder", encoder, "--steps", "8000"] + [
-        *("--run-dir", str(run), "--resume", "auto")
-    ]
+    folder = ["--run-dir", str(FOLDER / encoder), "--resume", "auto"]
+    return ["train", TASK, "--encoder", encoder, "--steps", "8000", *folder]
 
 
 def command(*given: str) -> None:
@@ -71,16 +69,15 @@ if __name__ == "__main__":
     runs = [str(FOLDER / encoder) for encoder in AGENTS]
     command("plot", *runs, "--out", str(FOLDER / "learning-curve.png"))
     asked, _ = play("mamba", seed=7)
-    print(
-        f"\nOne episode: the card {BACK} before, and what was answered.\n  {'asked for':<12s}{asked}"
-    )
+    print(f"\nOne episode: the card {BACK} before, and what was answered.")
+    print(f"  {'asked for':<12s}{asked}")
     for encoder, what in AGENTS.items():
         _, answers = play(encoder, seed=7)
         right = sum(a == c for a, c in zip(answers, asked, strict=True))
         print(f"  {what:<12s}{answers}  {right} of {len(asked)} right")
     print(
-        f"\nReturn after training: {last_return('mamba'):.2f} with memory, {last_return('mlp'):.2f} "
-        f"without (guessing: -0.5, all right: 1).\n"
+        f"\nReturn after training: {last_return('mamba'):.2f} with memory, "
+        f"{last_return('mlp'):.2f} without (guessing: -0.5, all right: 1).\n"
         f"Learning curves: {FOLDER / 'learning-curve.png'}\n"
         f"Run directory: {FOLDER / 'mamba'} (try: .venv/bin/resel eval {FOLDER / 'mamba'})"
     )
