@@ -31,7 +31,8 @@ def _right_turns(encoder: str) -> float:
     torch.set_num_threads(1)
     own = {"state_size": 4} if encoder == "mamba" else {}
     try:
-        agent = RESeL(lambda: TMazeEnv(length=3), encoder=encoder, seed=1, **_SMALL, **own)
+        world = lambda: TMazeEnv(length=3)  # noqa: E731
+        agent = RESeL(world, encoder=encoder, preset="paper", seed=1, **_SMALL, **own)
         agent.learn(2000)
         mean, _ = agent.evaluate(_EPISODES)
     finally:

@@ -79,8 +79,9 @@ def configure(
     encoder = settings.pop("encoder", None) or usual_encoder
     names = {"method": chosen.name, "encoder": encoder}
     bare = Config.build(task, names)
-    sizes = [bare.sized(usual_size) if usual_size else {}, layer, bare.sized(size) if size else {}]
-    return Config.build(task, names, *sizes).replace(**settings)
+    factor = size or usual_size
+    sizes = bare.sized(factor, layer) if factor else {}
+    return Config.build(task, names, layer, sizes).replace(**settings)
 
 
 def world_of(env: str | Env | EnvFactory, settings: Mapping[str, Any]) -> World | None:

@@ -431,9 +431,11 @@ def test_mf_rnn_acts_in_boxes_only() -> None:
 def test_small_presets_are_small(method: str, task: str) -> None:
     config = configure(task, method=method, preset="small")
     spec = get_task(task)
-    assert config.algorithm.batch_windows <= 16 and config.algorithm.context_length == 64
+    assert config.algorithm.batch_windows <= 16
+    assert config.algorithm.context_length == {"mf-rnn": 200, "sac-gru": 64}[method]
     assert config.training.warmup_steps <= 1000
     assert config.network.width == 32 and config.network.head_width == 64
+    assert config.network.reward_embedding == {"mf-rnn": 0, "sac-gru": 4}[method]
     own = config.flat()
     for name, value in (spec.hints if spec else {}).items():
         assert own.get(name, value) == value

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from resel.agent import configure
+from resel.config import SIZES, SizeName
 from resel.data import PerStep
 from resel.data.schedules import Moment
+from resel.errors import ConfigError
 from resel.methods import get_method, methods, preset_settings, smallest_size
 from resel.tasks import all_tasks
 
@@ -30,8 +32,38 @@ def test_all_tasks_have_settings(method: str) -> None:
 def test_small_settings_for_any_task(method: str) -> None:
     config = configure("Pendulum-v1", method=method, preset="small")
     assert config.training.warmup_steps <= 1000
-    assert smallest_size(config) < smallest_size(configure("Pendulum-v1", method=method))
+    assert smallest_size(config) < smallest_size(
+        configure("Pendulum-v1", method=method, preset="paper")
+    )
     assert preset_settings(get_method(method), "Pendulum-P-v0", "small")["gamma"] == 0.96
+
+
+@pytest.mark.parametrize("size", ["paper", "small", "tiny"])
+def test_size_is_a_factor_on_the_preset(size: SizeName) -> None:
+    factor = SIZES[size]
+    for method in ("sac-gru", "sac-mlp"):
+        usual = configure("Ant-gravity-v0", method=method).network
+        sized = configure("Ant-gravity-v0", method=method, size=size).network
+        assert sized.head_width == round(factor * usual.head_width) == round(factor * 128)
+        assert sized.last_width == round(factor * 64)
+    sized = configure("Ant-gravity-v0", method="sac-gru", size=size).network
+    assert sized.width == round(factor * 64)
+    assert sized.reward_embedding == sized.policy_shortcut == sized.critic_shortcut == 0
+    sized = configure("AntDir-v0", method="mf-rnn", size=size).network
+    assert sized.reward_embedding == round(factor * 16)
+
+
+def test_defaults_are_the_methods_own() -> None:
+    td3, sac = (get_method(name).settings() for name in ("td3-mlp", "sac-mlp"))
+    assert (td3.policy_delay, td3.policy_loss, td3.batch_transitions) == (1, "min", 64)
+    assert (sac.alpha_loss, sac.batch_transitions) == ("exp", 64)
+    assert get_method("td3-mlp").network().initialisation == "fan_out"
+    with pytest.raises(ConfigError, match=r"alpha_start=2.0 is above alpha_max=1.0"):
+        configure("", method="sac", alpha_start=2.0, alpha_max=1.0)
+    with pytest.raises(ConfigError, match="auto_lr_start=1e-05 is where an automatic LR_CE"):
+        configure("", auto_lr_start=1e-5)
+    with pytest.raises(ConfigError, match=r"updates_per_step=1000000000.0 is out of range"):
+        configure("", updates_per_step=1e9)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +74,7 @@ def test_small_settings_for_any_task(method: str) -> None:
         ("sac-mlp", "AntBLT-P-v0", {"initialisation": "fan_out", "alpha_loss": "exp"}),
         ("sac-mlp", "Ant-gravity-v0", {"head_width": 128, "last_width": 64, "lr_critic": 1e-3}),
         ("sac-mlp", "Ant-gravity-v0", {"warmup_steps": 4000, "learn_after": 20_000}),
+        ("sac-gru", "Ant-gravity-v0", {"buffer_steps": 2_000_000, "initialisation": "torch"}),
         ("sac-mlp", "Ant-gravity-v0", {"target_entropy_scale": 1.5, "alpha_start": 0.2}),
         ("td3", "Ant-v2", {"policy_delay": 2, "policy_loss": "q1", "warmup_steps": 25_000}),
         ("td3-mlp", "AntBLT-P-v0", {"policy_delay": 1, "policy_loss": "min", "lr_critic": 3e-4}),

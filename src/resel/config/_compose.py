@@ -134,16 +134,20 @@ class Config:
             found |= {name: getattr(part, name) for name in field_names(type(part))}
         return found
 
-    def sized(self, size: SizeName) -> dict[str, int]:
-        """The settings that `size` brings to this method and encoder."""
+    def sized(self, size: SizeName, preset: Mapping[str, Any] | None = None) -> dict[str, int]:
+        """The settings that `size` brings to this method and encoder.
+
+        It is a factor on what a preset says, or else on the defaults; what is left out stays out.
+        """
         if size not in SIZES:
             raise ConfigError(f"size={size!r} is not known: choose one of {', '.join(SIZES)}.")
-        return {
-            f.name: max(1, round(f.default * SIZES[size]))  # type: ignore[operator]
+        usual = {
+            f.name: (preset or {}).get(f.name, f.default)
             for group in ("network", "encoder_settings")
             for f in dataclasses.fields(getattr(self, group))
             if f.metadata.get("scaled")
         }
+        return {n: max(1, round(value * SIZES[size])) for n, value in usual.items() if value}
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that `from_json` turns back into an equal config."""

@@ -66,6 +66,6 @@ EnvKwargs = Annotated[
 """Arguments of an environment by name, plain values only."""
 
 
-def scaled(default: int) -> Any:
+def scaled(default: int | None) -> Any:
     """A size of a network that `--size` makes smaller."""
     return field(default=default, metadata={"scaled": True})

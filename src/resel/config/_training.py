@@ -9,6 +9,8 @@ from resel.config._checks import at_least, between, one_of, positive
 from resel.config._kinds import Count, EnvKwargs
 from resel.errors import ConfigError
 
+MOST_UPDATES = 1000.0
+"""For one step of the environment: a run can be stopped between steps only."""
 OnDivergence = Literal["stop", "rollback"]
 
 
@@ -30,6 +32,9 @@ class TrainingConfig:
     deviation_episodes: float = 0.0
     """Discrete actions: the share of exploring episodes that are greedy but for one random action,
     at a step drawn from the length of the episode before."""
+    critic_episodes: float = 0.0
+    """Discrete actions: the share of exploring episodes that follow one head of the critic, drawn
+    for the episode, in the place of the policy: exp(Q / alpha), which the policy learns to be."""
     noise_hold: Count = 1
     """Box actions: exploration noise, and random actions of the warm-up, are kept for 1 to this
     many steps, n of them with a probability in proportion to 1 / n^2."""
@@ -94,8 +99,16 @@ class TrainingConfig:
             "threads",
         )
         positive(self, "env_timeout", "updates_per_step")
+        between(self, 0.0, MOST_UPDATES, "updates_per_step")
         between(self, 0.0, 3600.0, "disk_wait")
         between(self, 0.0, 1.0, "exploration_epsilon", "deviation_episodes")
+        between(self, 0.0, 1.0, "critic_episodes")
+        if self.deviation_episodes + self.critic_episodes > 1:
+            raise ConfigError(
+                f"deviation_episodes={self.deviation_episodes} and "
+                f"critic_episodes={self.critic_episodes} are shares of the same episodes: together "
+                "at most 1."
+            )
         one_of(self, "on_divergence", OnDivergence)
         if self.max_episode_steps is not None and self.max_episode_steps > self.buffer_steps:
             raise ConfigError(

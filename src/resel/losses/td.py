@@ -34,6 +34,6 @@ def td_target(reward: Tensor, terminated: Tensor, next_value: Tensor, gamma: flo
 def critic_loss(q: Tensor, y: Tensor, mask: Tensor, n: int) -> Tensor:
     """Squared error summed over the heads, averaged over steps.
 
-    RESeL, appendix C, Eq. (redq_critic_loss).
+    RESeL, appendix C, Eq. (redq_critic_loss); of SAC and TD3 with their two critics.
     """
     return masked_mean((q - y).square().sum(0), mask, n)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import tyro
 
 from resel.config import one_of, positive, positive_or
+from resel.errors import ConfigError
 from resel.networks import LrScope
 
 
@@ -30,3 +31,8 @@ class EncoderRate:
         positive_or(self, "auto", "lr_context_encoder")
         positive(self, "auto_lr_start")
         one_of(self, "lr_scope", LrScope)
+        if self.auto_lr_start is not None and self.lr_context_encoder != "auto":
+            raise ConfigError(
+                f"auto_lr_start={self.auto_lr_start} is where an automatic LR_CE starts: set "
+                "lr_context_encoder to auto, or leave it out."
+            )

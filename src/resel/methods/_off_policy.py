@@ -13,8 +13,15 @@ from torch import Tensor
 from resel import losses
 from resel.config import Count, at_least, between, finite, one_of, positive
 from resel.data import Sampler, Transitions, Windows
+from resel.errors import ConfigError
 from resel.methods.registry import Preset
-from resel.networks import ContextInputs, CriticNetwork, Dimensions
+from resel.networks import (
+    ContextInputs,
+    CriticNetwork,
+    Dimensions,
+    Initialisation,
+    PlainNetwork,
+)
 from resel.optim import Temperature, target_entropy
 from resel.tasks import TaskSpec
 
@@ -70,6 +77,36 @@ class SoftSettings:
         between(self, 0.0, math.inf, "alpha")
         finite(self, "target_entropy_scale")
         one_of(self, "alpha_loss", AlphaLoss)
+        if self.alpha_max is not None and self.alpha_start > self.alpha_max:
+            raise ConfigError(
+                f"alpha_start={self.alpha_start} is above alpha_max={self.alpha_max}: lower it."
+            )
+
+
+@dataclass(frozen=True)
+class BaselineNetwork(PlainNetwork):
+    """Sizes of policy and critic, with the first weights of Ni et al. 2022."""
+
+    initialisation: Initialisation = "fan_out"
+    """First weights: torch's own, or fan_out, near zero in the last layer (pomdp-baselines)."""
+
+
+ESCP: dict[str, Any] = {
+    "head_width": 128,
+    "last_width": 64,
+    "activation": "leaky_relu",
+    "log_std_min": -7.0,
+    "lr_critic": 1e-3,
+    "lr_alpha": 1e-2,
+    "alpha_start": 0.2,
+    "alpha_max": 1.0,
+    "target_entropy_scale": 1.5,
+    "warmup_steps": 4000,
+    "learn_after": 20_000,
+    "buffer_steps": 2_000_000,
+}
+"""What Luo et al. 2022 give SAC on gravity tasks, with a memory or without. How often it learns is
+told in two ways; once a step is taken."""
 
 
 def sampler_of(settings: Any) -> Sampler:

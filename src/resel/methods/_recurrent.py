@@ -24,7 +24,7 @@ class RecurrentSettings(EncoderRate):
 
 
 PAPER: dict[str, Any] = {"initialisation": "orthogonal", "warmup_steps": 10_000}
-"""What Ni et al. set besides the defaults; the first is the GRU's."""
+"""What Ni et al. set besides the defaults; the first is of encoders with gates."""
 SMALL: dict[str, Any] = {
     **PAPER,
     "size": "tiny",

@@ -100,6 +100,7 @@ class Learner(ABC):
         self.random_first_state = False
         """Whether exploring episodes begin with a random memory instead of zeros."""
         self.steps = StepRecord()
+        self._skipped: dict[str, Tensor] = {}
         self.updates = 0
 
     @staticmethod
@@ -237,13 +238,19 @@ class Learner(ABC):
             }
         optimizer.found_inf = skipped  # type: ignore[attr-defined]  # as torch's GradScaler does
         optimizer.step()
+        self._skipped[name] = skipped
         return skipped
 
     @torch.no_grad()
     def follow(self, tau: float, *names: str) -> None:
-        """Move the targets of these networks (all, if none is named) by a share of tau."""
+        """Move the targets of these networks (all, if none is named) by a share of tau.
+
+        The target of a network whose last step was left out stays where it is.
+        """
         for name in names or self.follows:
-            torch._foreach_lerp_(*self._blocks[name], tau)
+            share = tau * (1 - self._skipped[name].to(self.dtype)) if name in self._skipped else tau
+            for target, source in zip(*self._blocks[name], strict=True):
+                target.lerp_(source, share)
 
     def update_policy(self, batch: Batch, lr_context_encoder: float, lr_other: float) -> None:
         """One step of the policy alone, at rates that need not be those of the config.

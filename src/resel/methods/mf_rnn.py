@@ -8,7 +8,8 @@ climbs the smaller of the two critics, and both targets move at every update.
 On meta-RL tasks it has the sizes, batches and rhythm that are drawn there: HalfCheetahVel and Wind
 are TD3 with an LSTM in the source as well; AntDir and CheetahDir are SAC there (`sac-gru-400-oar`,
 which is `sac-gru`) and stay TD3 here, because a method has one rule. Updates come one by one
-between the steps, in the source in bursts after whole episodes.
+between the steps, in the source in bursts after whole episodes; those it makes for the random steps
+of the warm-up, all at once, are left out.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class MFRNNSettings(_recurrent.RecurrentSettings, DeterministicSettings):
 class MFRNNNetwork(SequenceNetwork):
     """Sizes of policy and critic."""
 
-    reward_embedding: Count = 0
+    reward_embedding: Count = scaled(0)
     """Outputs of the layer that embeds the last reward; 0 leaves the reward out."""
     critic_shortcut: Count = scaled(48)
     """Outputs of the layer that embeds [o_t, a_t] for the critic's heads; 0 hands over both."""

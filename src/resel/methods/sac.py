@@ -5,7 +5,8 @@ actions Christodoulou 2019, where expectations over the policy are exact. The or
 target, critics, soft target update, policy, temperature.
 
 `SACLearner` takes its networks from the config, so methods that differ in the networks, or learn
-from windows instead of single steps, share it; their settings extend `SoftSettings`.
+from windows instead of single steps, share it, as do those with other critics; their settings
+extend `SoftSettings`.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class SACLearner(Learner):
         q = self.critic.values_of(
             embed_counted(self.critic, inputs, batch.is_first), action[:, :-1]
         )
-        critic_loss = losses.critic_loss(q, y, mask, n)
+        critic_loss = self._critic_loss(q, y, mask, n)
         self.step("critic", [critic_loss], metrics if want_metrics else None)
         self.follow(settings.tau)
 
@@ -101,10 +102,11 @@ class SACLearner(Learner):
             if want_metrics:
                 metrics |= {"policy_loss": policy_loss.detach(), "entropy": entropy.detach()}
         if want_metrics:
+            q_mean, target_mean = self._means(q.detach(), y)
             metrics |= {
                 "critic_loss": critic_loss.detach(),
-                "q_mean": losses.masked_mean(q.detach().mean(0), mask, n),
-                "target_mean": losses.masked_mean(y, mask, n),
+                "q_mean": losses.masked_mean(q_mean, mask, n),
+                "target_mean": losses.masked_mean(target_mean, mask, n),
                 "alpha": alpha,
             }
         self.updates += 1
@@ -127,6 +129,20 @@ class SACLearner(Learner):
         reward = self.rewards(batch)[:, :-1]
         return losses.td_target(reward, batch.terminated[:, :-1], value[:, 1:], settings.gamma)
 
+    @staticmethod
+    def _critic_loss(q: Tensor, y: Tensor, mask: Tensor, n: int) -> Tensor:
+        return losses.critic_loss(q, y, mask, n)
+
+    @staticmethod
+    def _judgement(q: Tensor) -> Tensor:
+        """What the policy climbs, from what all critics say."""
+        return q.min(0).values
+
+    @staticmethod
+    def _means(q: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """One number a step of values and targets, to be logged."""
+        return q.mean(0), y
+
     def _policy_values(
         self, batch: Batch, inputs: ContextInputs, policy: StochasticPolicy, alpha: Tensor
     ) -> tuple[Tensor, Tensor]:
@@ -135,7 +151,7 @@ class SACLearner(Learner):
             embedded = embed_counted(self.critic, inputs, batch.is_first)
         draw = policy.draw(self.generators["noise"]).before_last()
         mask, n = batch.mask[:, :-1], batch.steps
-        q = self.critic.values(embedded, draw.action, frozen=True).min(0).values
+        q = self._judgement(self.critic.values(embedded, draw.action, frozen=True))
         term = draw.expect(losses.soft_policy_term(q, draw.log_prob, alpha))
         entropy = -losses.masked_mean(draw.expect(draw.log_prob), mask, n)
         return losses.masked_mean(term, mask, n), entropy

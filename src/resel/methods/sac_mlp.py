@@ -1,53 +1,48 @@
 """SAC-MLP: SAC on the observation alone, as Ni et al. run it beside their recurrent agents.
 
 Ni, Eysenbach and Salakhutdinov 2022, Recurrent Model-Free RL Can Be a Strong Baseline for Many
-POMDPs. It differs from `sac` in the batch, the first weights and the loss of the temperature, which
-goes through exp. On gravity tasks it takes the sizes and rates of ESCP (Luo et al. 2022), whose
-tasks these are; RESeL's paper does not say what it ran there.
+POMDPs. It differs from `sac` in the batch, the first weights, the warm-up and the loss of the
+temperature, which goes through exp. There 10,000 updates follow the 10,000 random steps at once;
+here learning begins with one a step. On gravity tasks it takes the sizes and rates of ESCP (Luo et
+al. 2022), whose tasks these are; RESeL's paper does not say what it ran there.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
-from resel.methods._off_policy import presets
+from resel.config import Count
+from resel.methods._off_policy import ESCP, AlphaLoss, BaselineNetwork, presets
 from resel.methods.registry import Method
 from resel.methods.sac import SMALL, SACLearner, SACSettings
-from resel.networks import PlainNetwork
 
-_PAPER: dict[str, Any] = {
-    "initialisation": "fan_out",
-    "alpha_loss": "exp",
-    "batch_transitions": 64,
-    "warmup_steps": 10_000,
-}
-_GRAVITY: dict[str, Any] = {
-    "head_width": 128,
-    "last_width": 64,
-    "activation": "leaky_relu",
-    "initialisation": "torch",
-    "log_std_min": -7.0,
-    "lr_critic": 1e-3,
-    "lr_alpha": 1e-2,
-    "alpha_start": 0.2,
-    "alpha_max": 1.0,
-    "target_entropy_scale": 1.5,
-    "batch_transitions": 256,
-    "warmup_steps": 4000,
-    "learn_after": 20_000,
-}
-_SMALL = {**SMALL, "initialisation": "fan_out", "alpha_loss": "exp", "batch_transitions": 64}
+
+@dataclass(frozen=True)
+class SACMLPSettings(SACSettings):
+    """The hyperparameters of Ni et al."""
+
+    alpha_loss: AlphaLoss = "exp"
+    """What the temperature descends on: log alpha, or alpha itself (through exp), times how far the
+    entropy is above its target."""
+    batch_transitions: Count = 64
+    """Single steps in a batch, drawn uniformly."""
+
 
 METHOD = Method(
     name="sac-mlp",
     title="SAC-MLP",
     summary="SAC on the observation alone, as a baseline of memory",
     source="Ni et al. 2022, Recurrent Model-Free RL Can Be a Strong Baseline for Many POMDPs "
-    "(twni2016/pomdp-baselines)",
+    "(twni2016/pomdp-baselines); on gravity tasks Luo et al. 2022, Adapt to Environment Sudden "
+    "Changes by Learning a Context Sensitive Policy (FanmingL/ESCP)",
     learner=SACLearner,
-    settings=SACSettings,
-    network=PlainNetwork,
+    settings=SACMLPSettings,
+    network=BaselineNetwork,
     encoder=None,
-    preset=presets(_PAPER, _SMALL, families={"gravity": _GRAVITY}),
+    preset=presets(
+        {"warmup_steps": 10_000},
+        {**SMALL, "batch_transitions": 64},
+        families={"gravity": {**ESCP, "initialisation": "torch", "batch_transitions": 256}},
+    ),
     figures=("table-pomdp", "table-gravity", "fig-pomdp", "fig-gravity"),
 )

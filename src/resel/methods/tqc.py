@@ -2,7 +2,9 @@
 
 Kuznetsov et al. 2020, Controlling Overestimation Bias with Truncated Mixture of Continuous
 Distributional Quantile Critics, Algorithm 1. The order of an update is: target, critics, soft
-target update, policy, temperature.
+target update, policy, temperature; the released code forms the policy's loss before the critics'
+step. It learns from step 256 on; here, where only whole episodes are stored, from the end of the
+first episode.
 """
 
 from __future__ import annotations
@@ -15,19 +17,12 @@ from torch import Tensor
 
 from resel import losses
 from resel.config import Config, Count, at_least, scaled
-from resel.data import Batch, PerStep, Sampler, Schedule
+from resel.data import Batch
 from resel.errors import ConfigError
-from resel.methods._off_policy import (
-    SoftSettings,
-    embed_counted,
-    presets,
-    sampler_of,
-    temperature_of,
-)
-from resel.methods.base import Learner, Metrics
+from resel.methods._off_policy import SoftSettings, presets
 from resel.methods.registry import Method
+from resel.methods.sac import SACLearner
 from resel.networks import ContextInputs, Dimensions, Network, PlainNetwork, StochasticPolicy
-from resel.optim import Temperature
 
 
 @dataclass(frozen=True)
@@ -64,16 +59,10 @@ class TQCNetwork(PlainNetwork):
     """Hidden layers of the critic; None takes the policy's."""
 
 
-class TQCLearner(Learner):
-    """One update of TQC."""
+class TQCLearner(SACLearner):
+    """One update of TQC: SAC's, but for the critics."""
 
     settings: TQCSettings
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.temperature: Temperature = temperature_of(
-            self.settings, self.dims, self.device, self.dtype
-        )
 
     @staticmethod
     def networks_of(config: Config, dims: Dimensions) -> dict[str, Network]:
@@ -82,56 +71,6 @@ class TQCLearner(Learner):
             "policy": config.network.policy(config, dims, deterministic=False),
             "critic": config.network.critic(config, dims, settings.n_critics, settings.quantiles),
         }
-
-    @property
-    def sampler(self) -> Sampler:
-        return sampler_of(self.settings)
-
-    @property
-    def schedule(self) -> Schedule:
-        return PerStep(self.config.training.updates_per_step, after=self.settings.learn_after)
-
-    def update(self, batch: Batch, *, want_metrics: bool = False) -> Metrics:
-        settings, n = self.settings, batch.steps
-        batch = batch.to(self.device)
-        inputs, action = self.inputs(batch)
-        mask = batch.mask[:, :-1]  # the last step of a row never counts
-        alpha = self.temperature.value
-        learns_policy = self.updates % settings.policy_delay == 0
-        metrics: Metrics = {}
-
-        with torch.set_grad_enabled(learns_policy):  # runs once for target and policy loss
-            policy = self.policy(inputs, batch.is_first)
-
-        with torch.no_grad():
-            y = self._target(batch, inputs, policy.detach(), alpha)  # (rows, length - 1, K)
-        z = self.critic.values_of(
-            embed_counted(self.critic, inputs, batch.is_first), action[:, :-1]
-        )
-        critic_loss = losses.quantile_huber_loss(z, y, mask, n)
-        self.step("critic", [critic_loss], metrics if want_metrics else None)
-        self.follow(settings.tau)
-
-        if learns_policy:
-            policy_loss, entropy = self._policy_values(batch, inputs, policy, alpha)
-            # The temperature learns from the entropy alone, so it is finite if the policy's are.
-            skipped = self.step("policy", [policy_loss, entropy], metrics if want_metrics else None)
-            self.temperature.step(entropy, skipped)
-            if want_metrics:
-                metrics |= {"policy_loss": policy_loss.detach(), "entropy": entropy.detach()}
-        if want_metrics:
-            metrics |= {
-                "critic_loss": critic_loss.detach(),
-                "q_mean": losses.masked_mean(z.detach().mean((0, 3)), mask, n),
-                "target_mean": losses.masked_mean(y.mean(-1), mask, n),
-                "alpha": alpha,
-            }
-        self.updates += 1
-        return metrics
-
-    def policy_values(self, batch: Batch, inputs: ContextInputs) -> list[Tensor]:
-        policy = self.policy(inputs, batch.is_first)
-        return list(self._policy_values(batch, inputs, policy, self.temperature.value))
 
     def _target(
         self, batch: Batch, inputs: ContextInputs, policy: StochasticPolicy, alpha: Tensor
@@ -150,18 +89,18 @@ class TQCLearner(Learner):
             settings.gamma,
         )
 
-    def _policy_values(
-        self, batch: Batch, inputs: ContextInputs, policy: StochasticPolicy, alpha: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """The loss, with the mean of all quantiles of all critics, and the policy's entropy."""
-        with torch.no_grad():
-            embedded = embed_counted(self.critic, inputs, batch.is_first)
-        draw = policy.draw(self.generators["noise"]).before_last()
-        mask, n = batch.mask[:, :-1], batch.steps
-        q = self.critic.values(embedded, draw.action, frozen=True).mean((0, 3))
-        term = losses.soft_policy_term(q, draw.log_prob, alpha)
-        entropy = -losses.masked_mean(draw.log_prob, mask, n)
-        return losses.masked_mean(term, mask, n), entropy
+    @staticmethod
+    def _critic_loss(q: Tensor, y: Tensor, mask: Tensor, n: int) -> Tensor:
+        return losses.quantile_huber_loss(q, y, mask, n)
+
+    @staticmethod
+    def _judgement(q: Tensor) -> Tensor:
+        """The mean of all quantiles of all critics."""
+        return q.mean((0, 3))
+
+    @staticmethod
+    def _means(q: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return q.mean((0, 3)), y.mean(-1)
 
 
 _SMALL: dict[str, Any] = {

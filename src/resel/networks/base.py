@@ -58,6 +58,14 @@ class CriticNetwork(Network):
         """All that the heads need besides the action."""
 
     @abstractmethod
+    def embed_step(self, inputs: ContextInputs, state: State) -> tuple[Any, State]:
+        """The same at one moment, as of a length of 1, and the state for the next."""
+
+    def initial_state(self, rows: int) -> State:
+        """The state at the start of `rows` trajectories; nothing without a memory."""
+        return ()
+
+    @abstractmethod
     def values(
         self,
         embedded: Any,

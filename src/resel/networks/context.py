@@ -165,6 +165,15 @@ class ContextCritic(CriticNetwork):
         """Embedding of o_t and context_t, all that the heads need besides the action."""
         return self.observation(inputs.observation), self.trunk(inputs, is_first)
 
+    def embed_step(
+        self, inputs: ContextInputs, state: State
+    ) -> tuple[tuple[Tensor, Tensor], State]:
+        context, state = self.trunk.step(inputs, state)
+        return (self.observation(inputs.observation)[:, None], context[:, None]), state
+
+    def initial_state(self, rows: int) -> State:
+        return self.trunk.context_encoder.rnn.initial_state(rows)
+
     def values(
         self,
         embedded: tuple[Tensor, Tensor],

@@ -30,9 +30,9 @@ class PlainNetwork:
     """Width of the hidden layers."""
     head_layers: Count = 2
     """Hidden layers."""
-    last_width: Count | None = None
+    last_width: Count | None = scaled(None)
     """Width of the last hidden layer; None makes it as wide as the others."""
-    critic_width: Count | None = None
+    critic_width: Count | None = scaled(None)
     """Width of the critic's hidden layers; None takes the policy's sizes."""
     critic_layers: Count | None = None
     """Hidden layers of the critic; None takes the policy's."""
@@ -125,6 +125,9 @@ class PlainCritic(CriticNetwork):
 
     def embed(self, inputs: ContextInputs, is_first: Tensor) -> Tensor:
         return inputs.observation
+
+    def embed_step(self, inputs: ContextInputs, state: State) -> tuple[Tensor, State]:
+        return inputs.observation[:, None], state
 
     def values(
         self,

@@ -58,7 +58,7 @@ class SequenceNetwork:
     """Width of the hidden layers of policy and critic."""
     head_layers: Count = 2
     """Hidden layers of policy and critic."""
-    last_width: Count | None = None
+    last_width: Count | None = scaled(None)
     """Width of the last hidden layer; None makes it as wide as the others."""
     encoder_per_critic: bool = True
     """Give every critic head embeddings, a context encoder and a shortcut of its own."""
@@ -260,6 +260,26 @@ class SequenceCritic(CriticNetwork):
     def embed(self, inputs: ContextInputs, is_first: Tensor) -> tuple[Tensor, list[Tensor]]:
         """o_t and the context of every trunk."""
         return inputs.observation, [trunk(inputs, is_first) for trunk in self.trunks]
+
+    def embed_step(
+        self, inputs: ContextInputs, state: State
+    ) -> tuple[tuple[Tensor, list[Tensor]], State]:
+        each = len(state) // len(self.trunks)
+        contexts: list[Tensor] = []
+        new: list[Tensor] = []
+        for i, trunk in enumerate(self.trunks):
+            assert isinstance(trunk, SequenceTrunk)
+            context, part = trunk.step(inputs, state[i * each : (i + 1) * each])
+            contexts.append(context[:, None])
+            new.extend(part)
+        return (inputs.observation[:, None], contexts), tuple(new)
+
+    def initial_state(self, rows: int) -> State:
+        found: list[Tensor] = []
+        for trunk in self.trunks:
+            assert isinstance(trunk, SequenceTrunk)
+            found.extend(trunk.context_encoder.rnn.initial_state(rows))
+        return tuple(found)
 
     def values(
         self,

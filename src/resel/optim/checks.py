@@ -27,7 +27,7 @@ class StepCheck(NamedTuple):
     update: int
     """Counted from 1."""
     network: str
-    """`critic`, or `policy` (and with it the temperature)."""
+    """By its name in the learner; the temperature goes with `policy`."""
     finite: bool
     """Whether the step was taken: one that is not finite leaves everything as it was."""
     norms: Mapping[str, float]

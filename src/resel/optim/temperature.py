@@ -40,7 +40,7 @@ class Temperature:
         self.target_entropy, self._loss, self._largest_log = target_entropy, loss, largest_log
         self.optimizer: torch.optim.Optimizer | None = None
         if alpha is not None:
-            self.log_alpha = torch.tensor(math.log(max(alpha, 1e-38)), device=device)
+            self.log_alpha = torch.tensor(math.log(max(alpha, 1e-38)), dtype=dtype, device=device)
             return
         self.log_alpha = torch.full((), math.log(start), dtype=dtype, device=device)
         self.log_alpha.requires_grad_()

@@ -87,15 +87,19 @@ class Actor:
 
         The state returned still holds the last action: see `remember`.
         """
-        seen = self._learner.normalizer(torch.from_numpy(observation).to(self.device))
-        inputs = ContextInputs(
-            seen,
+        inputs = self._inputs(observation, reward, state)
+        policy, hidden = self._learner.policy.step(inputs, state.hidden)
+        return policy, PolicyState(hidden, inputs.observation, state.action)
+
+    def _inputs(
+        self, observation: NDArray[np.float32], reward: NDArray[np.float32], state: PolicyState
+    ) -> ContextInputs:
+        return ContextInputs(
+            self._learner.normalizer(torch.from_numpy(observation).to(self.device)),
             state.observation,
             state.action,
             torch.from_numpy(reward).to(self.device)[:, None],
         )
-        policy, hidden = self._learner.policy.step(inputs, state.hidden)
-        return policy, PolicyState(hidden, seen, state.action)
 
     def choose(
         self, policy: PolicyDistribution, chance: torch.Generator | Tensor | None
@@ -124,6 +128,46 @@ class Actor:
         """The state with the action (as stored) that was really taken."""
         taken = self._dims.fed_back(torch.from_numpy(action).to(self.device))
         return dataclasses.replace(state, action=taken)
+
+
+class CriticActor(Actor):
+    """An actor that also asks the critic what it thinks of each Discrete action.
+
+    The state holds the critic's memory behind the policy's.
+    """
+
+    def __init__(self, learner: Learner) -> None:
+        super().__init__(learner)
+        self.values = torch.zeros(0)  # (heads, rows, A), of the last observation
+
+    def initial_state(self, rows: int) -> PolicyState:
+        state = super().initial_state(rows)
+        hidden = (*state.hidden, *self._learner.critic.initial_state(rows))
+        return dataclasses.replace(state, hidden=hidden)
+
+    @torch.inference_mode()
+    def observe(
+        self, observation: NDArray[np.float32], reward: NDArray[np.float32], state: PolicyState
+    ) -> tuple[PolicyDistribution, PolicyState]:
+        inputs, critic = self._inputs(observation, reward, state), self._learner.critic
+        own = len(state.hidden) - len(critic.initial_state(1))
+        policy, of_policy = self._learner.policy.step(inputs, state.hidden[:own])
+        embedded, of_critic = critic.embed_step(inputs, state.hidden[own:])
+        self.values = critic.values(embedded).squeeze(2)
+        hidden = (*of_policy, *of_critic)
+        return policy, PolicyState(hidden, inputs.observation, state.action)
+
+    @torch.inference_mode()
+    def by_values(self, policy: PolicyDistribution, heads: NDArray[np.int64]) -> PolicyDistribution:
+        """The policy, where `heads` has a critic's number the one that this critic asks for.
+
+        exp(Q / alpha), normalised, is what the policy is learning to be.
+        """
+        assert isinstance(policy, Categorical) and self._learner.temperature is not None
+        rows = np.arange(len(heads))
+        asked = self.values[np.maximum(heads, 0), rows] / self._learner.temperature.value
+        follows = torch.from_numpy(heads >= 0).to(self.device)[:, None]
+        return Categorical(torch.where(follows, torch.log_softmax(asked, -1), policy.log_probs))
 
 
 def _row_shapes(state: PolicyState) -> list[torch.Size]:

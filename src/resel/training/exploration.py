@@ -3,8 +3,9 @@
 A policy that is nearly sure in a long corridor never finds out what lies at its end: one that is
 random at every step does not get there, and one that follows its own entropy spends it on the way.
 For Discrete actions an episode can have a strength of its own (a near-greedy episode beside a loud
-one), or be greedy but for a single random step. For Box actions noise can be held, so that it adds
-up instead of averaging out.
+one), be greedy but for a single random step, or follow a head of the critic, which knows what pays
+long before the policy does. For Box actions noise can be held, so that it adds up instead of
+averaging out.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from torch import Tensor
 from resel.config import TrainingConfig
 from resel.envs import AnyEnv
 from resel.errors import ConfigError
+from resel.methods import Learner
 from resel.networks import PolicyDistribution
 from resel.randomness import numpy_state, numpy_stream, restore_numpy
-from resel.training.actor import Actor
+from resel.training.actor import Actor, CriticActor
 
 _NEVER = -1
 
@@ -32,13 +34,14 @@ class Exploration:
 
     def __init__(self, settings: TrainingConfig, envs: Sequence[AnyEnv]) -> None:
         self._epsilon = settings.exploration_epsilon
-        self._deviating = settings.deviation_episodes
+        self._deviating, self._by_critic = settings.deviation_episodes, settings.critic_episodes
         self._longest_hold = settings.noise_hold
         self._envs = envs
         self._rng = numpy_stream(settings.seed, "exploration-episodes")
         rows, size = len(envs), envs[0].action.stored_size
         self._strength = np.zeros(rows)
         self._moment = np.full(rows, _NEVER)  # of the one deviation; the rest is then greedy
+        self._head = np.full(rows, _NEVER)  # of the critic that is followed
         self._length = np.zeros(rows, np.int64)  # of the last episode
         self._left = np.zeros(rows, np.int64)  # steps for which noise is still held
         self._held = np.zeros((rows, size), np.float32)
@@ -51,6 +54,7 @@ class Exploration:
         for name, usual, fits in (
             ("exploration_epsilon", 0.0, discrete),
             ("deviation_episodes", 0.0, discrete),
+            ("critic_episodes", 0.0, discrete),
             ("noise_hold", 1, not discrete),
         ):
             value = getattr(settings, name)
@@ -61,14 +65,30 @@ class Exploration:
                     "leave it out."
                 )
         asked = settings.exploration_epsilon or settings.deviation_episodes
-        return cls(settings, envs) if asked or settings.noise_hold > 1 else None
+        asked = asked or settings.critic_episodes or settings.noise_hold > 1
+        return cls(settings, envs) if asked else None
+
+    def actor(self, learner: Learner) -> Actor | None:
+        """What acts, if the learner's usual actor does not know enough."""
+        if not self._by_critic:
+            return None
+        if learner.temperature is None:
+            raise ConfigError(
+                f"critic_episodes={self._by_critic} needs the temperature of a maximum-entropy "
+                f"method, and {learner.config.method} has none: leave it out."
+            )
+        return CriticActor(learner)
 
     def begin(self, row: int, finished: int) -> None:
         """An episode starts in this row; the one before, if any, had so many steps."""
         self._length[row] = finished or self._length[row]
         self._strength[row] = self._epsilon * self._rng.random()
-        deviates = self._rng.random() < self._deviating and self._length[row] > 0
-        self._moment[row] = self._rng.integers(self._length[row]) if deviates else _NEVER
+        kind = self._rng.random()
+        self._moment[row] = self._head[row] = _NEVER
+        if kind < self._deviating:
+            self._moment[row] = self._rng.integers(max(1, self._length[row]))
+        elif kind < self._deviating + self._by_critic:
+            self._head[row] = self._rng.integers(2**31)
         self._left[row] = 0
 
     def random_actions(self, rng: np.random.Generator) -> NDArray[np.float32]:
@@ -90,6 +110,9 @@ class Exploration:
             noise = torch.randn(self._held.shape, generator=generator, device=actor.device)
             held = self._hold(noise.cpu().numpy(), is_action=False)
             return actor.choose(policy, torch.from_numpy(held).to(actor.device))
+        if isinstance(actor, CriticActor):
+            heads = np.where(self._head == _NEVER, _NEVER, self._head % len(actor.values))
+            policy = actor.by_values(policy, heads)
         chosen = actor.choose(policy, generator)
         at = np.asarray(steps)
         greedy = self._moment != _NEVER
@@ -116,6 +139,7 @@ class Exploration:
         arrays = {
             "strength": self._strength,
             "moment": self._moment,
+            "head": self._head,
             "length": self._length,
             "left": self._left,
             "held": self._held,

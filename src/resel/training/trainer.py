@@ -1,4 +1,4 @@
-"""Algorithm 1: act, store, learn, and now and then evaluate and log."""
+"""The loop of all methods: act, store, learn, and now and then evaluate and log."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ class Trainer:
         self.seconds = 0.0
         self.restarts = Restarts(settings.env_restarts, self._event)
         exploration = Exploration.of(settings, envs)
-        self.collector = Collector(envs, self.actor, seed, self.restarts, exploration)
+        actor = exploration.actor(self.learner) if exploration is not None else None
+        self.collector = Collector(envs, actor or self.actor, seed, self.restarts, exploration)
         self.buffer = ReplayBuffer(
             settings.buffer_steps, observation.size, action.stored_size, self.collector.columns
         )

@@ -1,4 +1,4 @@
-"""GRU and LSTM n_layers; the parameters live in torch's own layers."""
+"""GRU and LSTM of `n_layers` layers; the parameters live in torch's own layers."""
 
 from __future__ import annotations
 
