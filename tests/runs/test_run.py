@@ -134,7 +134,12 @@ def test_a_run_ends_once_its_return_is_held(config: Config, tmp_path: Path) -> N
     assert (stopped["status"], stopped["held_return"]) == ("interrupted", None)
     ended = train(config, tmp_path / "parts", "auto")
     assert (ended["status"], ended["steps"], ended["held_return"]) == ("completed", 30, -1000.0)
-    assert [ln["step"] for ln in lines(tmp_path / "parts") if ln["kind"] == "eval"] == [0, 10, 20, 30]
+    assert [ln["step"] for ln in lines(tmp_path / "parts") if ln["kind"] == "eval"] == [
+        0,
+        10,
+        20,
+        30,
+    ]
     train(config, tmp_path / "whole")
     assert same_run(tmp_path / "parts", tmp_path / "whole")
     for wanted, finished in ((-1000.0, True), (-2000.0, True), (1000.0, False), (None, False)):

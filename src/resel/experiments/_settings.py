@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -11,7 +11,18 @@ from resel.config import Config
 
 Scale = Literal["smoke", "cpu", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
-Kind = Literal["curves", "finals", "table", "amplification", "timing", "embedding"]
+Kind = Literal[
+    "curves",
+    "finals",
+    "table",
+    "amplification",
+    "timing",
+    "embedding",
+    "lengths",
+    "anchors",
+    "mmer",
+    "rates",
+]
 Measure = Literal["return", "exploration", "success"]
 
 
@@ -31,6 +42,8 @@ class Setting:
     preset: str = "paper"
     method: str | None = None
     """The default one, if not given."""
+    seeds: tuple[int, ...] | None = None
+    """Those of the study's seeds it is run with; all, if not given."""
 
     @property
     def place(self) -> str:
@@ -70,7 +83,14 @@ class Study:
     @property
     def count(self) -> int:
         """Runs in all."""
-        return len(self.settings) * len(self.seeds)
+        return len(list(self.runs()))
+
+    def runs(self) -> Iterator[tuple[Setting, int]]:
+        """Seed by seed, so that a sweep that is cut short has compared like with like."""
+        for seed in self.seeds:
+            for setting in self.settings:
+                if setting.seeds is None or seed in setting.seeds:
+                    yield setting, seed
 
 
 @dataclass(frozen=True)
