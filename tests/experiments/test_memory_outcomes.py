@@ -20,6 +20,8 @@ from resel.experiments._settings import Kind
 from resel.experiments.engines import Status, is_finished
 from resel.experiments.outcomes import _agents, make_outcome
 from resel.experiments.outcomes._agents import Evaluations, Measured
+from resel.experiments.outcomes._rates import _panel
+from resel.experiments.outcomes._reading import read_runs
 from resel.experiments.plan import Job, Member
 from resel.tasks import get_task
 
@@ -186,7 +188,7 @@ def test_mmer_beside_the_published(tmp_path: Path, measured: list[tuple[Any, ...
         [*members, other],
         tmp_path / "out",
         status={lost: "failed"},
-        numbers={"last_episodes": 50},
+        numbers={"last_episodes": 50, "held": 0.999},
     )
     repeat, recall, battleship = made["rows"]
     assert (float(repeat["mmer_mean"]), float(repeat["last_mean"])) == (0.375, 1.5)
@@ -198,6 +200,7 @@ def test_mmer_beside_the_published(tmp_path: Path, measured: list[tuple[Any, ...
     assert battleship["published_gru_mmer"] == ""
     text = made["text"]
     assert "as transcribed by a third party from its appendix B" in text and "15 M steps" in text
+    assert "three evaluations in a row reach 0.999" in text
     assert "| CountRecallEasy | mlp | 1 | 0 | 9,000 | 0.75 | 3 | 0.177 ± 0.005 |" in text
     assert "| BattleshipEasy | mamba | 0 | 0 | - | - | - | - | - | - |" in text
 
@@ -220,10 +223,8 @@ def test_rates(tmp_path: Path) -> None:
     assert low["lr_policy"] == "" and float(auto["lr_policy"]) == pytest.approx(10**-1.5)
     assert [float(auto[f"lr_policy_{edge}"]) for edge in ("low", "high")] == [0.01, 0.1]
     assert "| T | auto | 125% ± 0% | 11 ± 0 | 1 | 2 | 0 | 0.032 [0.01, 0.1] |" in made["text"]
-    nothing = [m for m in members if m.setting.group != "auto"]
-    status = {m.run: "diverged" for m in nothing}
-    made = make("rates", nothing, tmp_path / "other", status=status)
-    assert [row["share"] for row in made["rows"]] == ["", ""]
+    lost: dict[Path, Status] = {m.run: "diverged" for m in members}
+    assert all("share" not in row for row in _panel("T", read_runs(members, lost)))
 
 
 def test_agents_that_are_measured(tmp_path: Path, tiny: dict[str, Any]) -> None:

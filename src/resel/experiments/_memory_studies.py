@@ -85,7 +85,7 @@ def popgym_study(scale: Scale) -> Study:
         )
         for setting in _popgym(tasks, encoders, seeds)
     )
-    return Study(every, (1, 2, 3), numbers={"last_episodes": 50})
+    return Study(every, (1, 2, 3), numbers={"last_episodes": 50, "held": _HELD})
 
 
 def _popgym(

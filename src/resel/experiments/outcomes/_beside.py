@@ -86,7 +86,7 @@ def _row_of(run: RunData) -> Row:
     """What is said of every run; a run that ended early took fewer steps than were planned."""
     member, result = run.member, run.result
     values = (member.setting.task, result.get("encoder"), member.seed, run.status)
-    return dict(zip(_RUN, (*values, run.number("steps")), strict=True))
+    return dict(zip(_RUN, (*values, result.get("steps")), strict=True))
 
 
 def _shared(runs: Sequence[RunData], seeds: Sequence[Row], names: Sequence[str]) -> Row:
@@ -198,11 +198,12 @@ def _mmer_text(experiment: Experiment, study: Study, rows: Sequence[Row]) -> str
         f"last agent, {study.numbers['last_episodes']} episodes",
         *("published GRU, MMER", "best published, MMER", "share of the published steps"),
     )
-    notes = (
+    notes = [
         "MMER is the largest mean return of 100 consecutive episodes of training, exploration "
         "included. Ours: mean ± standard error over seeds, with the 95 % interval of the "
         "interquartile mean in brackets; of a single seed, its number.",
         POPGYM_SOURCE,
-        "A run ends early once three evaluations in a row reach 0.999, where the maximum is 1.",
-    )
+    ]
+    if held := study.numbers.get("held"):
+        notes.append(f"A run ends early once three evaluations in a row reach {held} (of 1).")
     return page(experiment.title, head, lines, *notes)
