@@ -101,6 +101,14 @@ def test_popgym_has_every_task_that_was_asked_for() -> None:
         assert not known or 2 * training.eval_every == 100 * task.horizon
 
 
+def test_settings_with_seeds_of_their_own() -> None:
+    once, always = Setting("A", seeds=(2,)), Setting("B")
+    study = Study((once, always), (1, 2))
+    assert list(study.runs()) == [(always, 1), (once, 2), (always, 2)]
+    with pytest.raises(ConfigError, match=r"A has the seeds \[2\], which its study does not have"):
+        Study((once,), (1, 3))
+
+
 def test_anchors_are_of_our_tasks() -> None:
     anchors = read_anchors()
     assert set(anchors) == {s.task for s in CATALOGUE["table-novel"].studies["cpu"].settings}

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from resel.agent import configure
 from resel.config import Config
+from resel.errors import ConfigError
 
 Scale = Literal["smoke", "cpu", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
@@ -79,6 +80,15 @@ class Study:
     """Table: steps at which runs are read; none reads them at their end."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """What the outcome needs to know besides."""
+
+    def __post_init__(self) -> None:
+        for setting in self.settings:
+            foreign = set(setting.seeds or ()) - set(self.seeds)
+            if foreign:
+                raise ConfigError(
+                    f"{setting.task} has the seeds {sorted(foreign)}, which its study does not "
+                    f"have: {self.seeds}."
+                )
 
     @property
     def count(self) -> int:
