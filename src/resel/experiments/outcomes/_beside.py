@@ -107,7 +107,8 @@ def _last(run: RunData, known: Evaluations, episodes: int) -> float | None:
 
 def _anchored(run: RunData, study: Study, known: Evaluations, threshold: float) -> Row:
     """How good a run became, and when its evaluations first reached the threshold."""
-    reached = [s for s, value in zip(*run.points("return"), strict=True) if value >= threshold]
+    seen = zip(*run.points("return"), strict=True)
+    reached = [step for step, value in seen if step > 0 and value >= threshold]
     best = None
     if run.status == "completed":
         best = known.of(run.member.run, "best", study.numbers["best_episodes"]).return_mean
@@ -137,9 +138,8 @@ def _anchor_text(experiment: Experiment, study: Study, rows: Sequence[Row]) -> s
     last, best = study.numbers["last_episodes"], study.numbers["best_episodes"]
     lines = []
     for row in rows:
-        sooner = " ± ".join(
-            count(row[f"steps_to_threshold_{part}"]) for part in ("mean", "standard_error")
-        )
+        mean, error = (row[f"steps_to_threshold_{p}"] for p in ("mean", "standard_error"))
+        sooner = count(mean) if math.isnan(error) else f"{count(mean)} ± {count(error)}"
         anchor = "-"
         if "anchor_mean" in row:
             anchor = f"{row['anchor_method']}: {row['anchor_mean']:g} ± {row['anchor_deviation']:g}"
