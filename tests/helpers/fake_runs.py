@@ -38,12 +38,18 @@ def write_run(
     status: str | None = "completed",
     steps: int = 100,
     version: str | None = None,
+    agents: tuple[str, ...] = (),
+    **result: Any,
 ) -> None:
-    """A run directory as far as the outcomes read it."""
+    """A run directory as far as the outcomes read it; its agents are names without weights."""
     run.mkdir(parents=True)
     (run / "config.json").write_text("{}")
     (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     if status is not None:
-        (run / "result.json").write_text(json.dumps({"status": status, "steps": steps}))
+        ended = {"status": status, "steps": steps, **result}
+        (run / "result.json").write_text(json.dumps(ended))
+    for agent in agents:
+        (run / "agents" / agent).mkdir(parents=True)
+        (run / "agents" / agent / "manifest.json").write_text(f"{run.name} {agent}")
     if version is not None:
         (run / "environment.json").write_text(json.dumps({"versions": {"resel": version}}))

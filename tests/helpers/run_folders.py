@@ -46,7 +46,7 @@ def write_run(
     **settings: Any,
 ) -> Path:
     """A run with an evaluation every 1000 steps; without a status it has no result."""
-    config = configure(task, **settings)
+    config = configure(task, preset="paper", **settings)
     with RunDirectory.create(path, config.to_json()) as run:
         run.write_environment(MACHINE)
         with MetricsLog(run, tensorboard=False) as log:

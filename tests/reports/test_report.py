@@ -241,6 +241,7 @@ def test_outcomes_of_experiments_are_shown(tmp_path: Path) -> None:
         ("map", "embedding", ["map.png", "curves.png", "gone.png", "../../secret.png"]),
         ("times", "timing", ["table.csv"]),
         ("returns", "table", ["table.csv"]),
+        ("mazes", "lengths", ["table.csv", "seeds.csv"]),
     ):
         (folder / name).mkdir()
         document = {"name": name, "title": name.upper(), "kind": kind, "files": files}
@@ -253,7 +254,9 @@ def test_outcomes_of_experiments_are_shown(tmp_path: Path) -> None:
         "task,step,mean,standard_error,iqm,iqm_low,iqm_high,runs,diverged,paper A,paper A error\n"
         "Hopper,300,1.5,0.25,1.25,1,2,4,1,7,0.5\nAnt,300,,,,,,,,8,\n"
     )
+    (folder / "mazes" / "table.csv").write_text("group,success_rate\nlstm,0.75\n")
     page = read(folder, tmp_path)
+    assert page.row("lstm") == ["lstm", "0.75"]
     (picture,) = [attributes for tag, attributes in page.tags if tag == "img"]
     assert picture["alt"] == "MAP: map"
     assert str(picture["src"]).startswith("data:image/png;base64,")

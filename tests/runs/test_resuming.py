@@ -61,7 +61,7 @@ def test_the_continued_run_is_the_same_run(
     with MetricsLog(tmp_path / "parts", tensorboard=False) as first.log.writer:
         first.train(stop)
         bundle = save_checkpoint(first, tmp_path / "checkpoint")
-        kept, position = first.seconds, first.log.writer.position()
+        kept, position = first.clock.state(), first.log.writer.position()
         first.train(7)  # what happens after the checkpoint is forgotten
     unfinished = [bundle.tensors["collector"][f"episode.{i}.actions"] for i in range(num_envs)]
     assert any(len(actions) > 0 for actions in unfinished), "meant to be in mid-episode"
@@ -69,7 +69,7 @@ def test_the_continued_run_is_the_same_run(
     second = make_trainer(world, **settings)
     with MetricsLog(tmp_path / "parts", tensorboard=False) as second.log.writer:
         assert restore_trainer(second, bundle, ReplayLog(tmp_path))
-        assert second.step == stop and second.seconds == kept
+        assert second.step == stop and second.clock.state() == kept
         second.log.writer.truncate_to(position)
         second.train(100 - stop)
 

@@ -128,6 +128,35 @@ def test_a_longer_run_may_follow(config: Config, tmp_path: Path, whole: Path) ->
     assert same_run(tmp_path / "parts", whole)
 
 
+def test_a_run_ends_once_its_return_is_held(config: Config, tmp_path: Path) -> None:
+    config = config.replace(stop_return=-1000.0, steps=40, eval_every=10)  # any policy has that
+    stopped = train(config, tmp_path / "parts", callbacks=[lambda p: p.step != 13])
+    assert (stopped["status"], stopped["held_return"]) == ("interrupted", None)
+    ended = train(config, tmp_path / "parts", "auto")
+    assert (ended["status"], ended["steps"], ended["held_return"]) == ("completed", 30, -1000.0)
+    assert [ln["step"] for ln in lines(tmp_path / "parts") if ln["kind"] == "eval"] == [
+        0,
+        10,
+        20,
+        30,
+    ]
+    train(config, tmp_path / "whole")
+    assert same_run(tmp_path / "parts", tmp_path / "whole")
+    for wanted, finished in ((-1000.0, True), (-2000.0, True), (1000.0, False), (None, False)):
+        found = finished_result(config.replace(stop_return=wanted), tmp_path / "parts")
+        assert (found is not None) == finished
+    again = train(config, tmp_path / "parts", "auto")  # nothing is left to do
+    assert again["steps"] == 30
+    longer = train(config.replace(stop_return=None), tmp_path / "parts", "auto")
+    assert (longer["steps"], longer["held_return"]) == (40, None)
+
+
+def test_the_time_of_the_processor_adds_up(config: Config, tmp_path: Path) -> None:
+    first = train(config.replace(steps=40), tmp_path / "run")
+    second = train(config, tmp_path / "run", "auto")
+    assert 0 < first["cpu_seconds"] < second["cpu_seconds"]
+
+
 def test_killed_without_warning(config: Config, tmp_path: Path, whole: Path) -> None:
     """No save at the end, metrics beyond the last checkpoint: it goes on from that checkpoint."""
 

@@ -69,6 +69,33 @@ def test_learning_moves_every_network(make_trainer: Make) -> None:
     assert after["log_alpha"] != before["log_alpha"]
 
 
+def test_a_return_has_to_be_held(make_trainer: Make) -> None:
+    trainer = make_trainer(eval_every=10, stop_return=2.0)
+    trainer.evaluator.history += [(0, 5.0, 0.0), (1, 3.0, 0.0), (2, 3.0, 0.0)]
+    assert not trainer.return_held  # the one at step 0 does not count
+    for mean in (1.9, 2.0, 2.0, math.nan, 9.0):
+        trainer.evaluator.history.append((3, mean, 0.0))
+        assert not trainer.return_held
+    trainer.evaluator.history += [(4, 2.0, 0.0), (5, 2.0, 0.0)]
+    assert trainer.return_held
+    assert trainer.train(50) and trainer.step == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"stop_return": math.inf}, "must be a finite number"),
+        ({"stop_return": "much"}, "wrong type"),
+        ({"stop_return": 1.0, "eval_every": 0}, "needs evaluations on the way: set eval_every"),
+    ],
+)
+def test_a_return_that_cannot_be_held(
+    make_trainer: Make, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make_trainer(**settings)
+
+
 def test_the_buffer_holds_every_finished_episode(make_trainer: Make) -> None:
     trainer = make_trainer({"length": 4, "spread": 0}, num_envs=2)
     trainer.train(50)

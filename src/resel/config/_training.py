@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from resel.config._checks import at_least, between, one_of, positive
+from resel.config._checks import at_least, between, finite, one_of, positive
 from resel.config._kinds import Count, EnvKwargs
 from resel.errors import ConfigError
 
@@ -59,6 +59,8 @@ class TrainingConfig:
     """Environment steps between evaluations; 0 evaluates only at the end."""
     eval_episodes: Count = 5
     """Episodes per evaluation, with the deterministic policy and fixed seeds."""
+    stop_return: float | None = None
+    """End the training once three evaluations in a row reach this return."""
     checkpoint_every: Count = 50_000
     """Environment steps between checkpoints; 0 saves only at the end."""
     log_every: Count = 500
@@ -100,6 +102,7 @@ class TrainingConfig:
         )
         positive(self, "env_timeout", "updates_per_step")
         between(self, 0.0, MOST_UPDATES, "updates_per_step")
+        finite(self, "stop_return")
         between(self, 0.0, 3600.0, "disk_wait")
         between(self, 0.0, 1.0, "exploration_epsilon", "deviation_episodes")
         between(self, 0.0, 1.0, "critic_episodes")
@@ -115,6 +118,11 @@ class TrainingConfig:
                 f"max_episode_steps={self.max_episode_steps} does not fit into "
                 f"buffer_steps={self.buffer_steps}: whole episodes are stored, so raise "
                 "buffer_steps or lower max_episode_steps."
+            )
+        if self.stop_return is not None and self.eval_every == 0:
+            raise ConfigError(
+                f"stop_return={self.stop_return} needs evaluations on the way: set eval_every "
+                "above 0."
             )
         if self.device not in ("auto", "cpu") and not self.device.startswith("cuda"):
             raise ConfigError(

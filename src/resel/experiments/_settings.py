@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from resel.agent import configure
 from resel.config import Config
+from resel.errors import ConfigError
 
 Scale = Literal["smoke", "cpu", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
-Kind = Literal["curves", "finals", "table", "amplification", "timing", "embedding"]
+Kind = Literal[
+    "curves",
+    "finals",
+    "table",
+    "amplification",
+    "timing",
+    "embedding",
+    "lengths",
+    "anchors",
+    "mmer",
+    "rates",
+]
 Measure = Literal["return", "exploration", "success"]
 
 
@@ -31,6 +43,8 @@ class Setting:
     preset: str = "paper"
     method: str | None = None
     """The default one, if not given."""
+    seeds: tuple[int, ...] | None = None
+    """Those of the study's seeds it is run with; all, if not given."""
 
     @property
     def place(self) -> str:
@@ -67,10 +81,26 @@ class Study:
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """What the outcome needs to know besides."""
 
+    def __post_init__(self) -> None:
+        for setting in self.settings:
+            foreign = set(setting.seeds or ()) - set(self.seeds)
+            if foreign:
+                raise ConfigError(
+                    f"{setting.task} has the seeds {sorted(foreign)}, which its study does not "
+                    f"have: {self.seeds}."
+                )
+
     @property
     def count(self) -> int:
         """Runs in all."""
-        return len(self.settings) * len(self.seeds)
+        return len(list(self.runs()))
+
+    def runs(self) -> Iterator[tuple[Setting, int]]:
+        """Seed by seed, so that a sweep that is cut short has compared like with like."""
+        for seed in self.seeds:
+            for setting in self.settings:
+                if setting.seeds is None or seed in setting.seeds:
+                    yield setting, seed
 
 
 @dataclass(frozen=True)

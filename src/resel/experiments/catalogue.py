@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from resel.errors import ConfigError
+from resel.experiments._auto_lr_study import auto_lr_study
+from resel.experiments._memory_studies import novel_study, popgym_study, tmaze_study
 from resel.experiments._methods_study import methods_study
 from resel.experiments._paper_scale import STUDIES
 from resel.experiments._settings import SCALES, Experiment, Kind, Measure, Scale, Study
@@ -114,14 +116,34 @@ _ALL = (
         "timing",
     ),
 )
-_METHODS = Experiment(
-    "methods",
-    "Every method on the pendulum, seen and hidden",
-    "no figure of the paper",
-    "curves",
-    {scale: methods_study(scale) for scale in SCALES},
+
+
+def _beyond(
+    name: str,
+    title: str,
+    kind: Kind,
+    study: Callable[[Scale], Study],
+    measures: tuple[Measure, ...] = ("return",),
+) -> Experiment:
+    """An experiment that is not in the paper."""
+    studies = {scale: study(scale) for scale in SCALES}
+    return Experiment(name, title, "no figure of the paper", kind, studies, measures)
+
+
+_BEYOND = (
+    _beyond("methods", "Every method on the pendulum, seen and hidden", "curves", methods_study),
+    _beyond(
+        "tmaze",
+        "The T-maze, also at lengths it was not learned at",
+        "lengths",
+        tmaze_study,
+        ("success",),
+    ),
+    _beyond("table-novel", "Tasks without velocities beside RecurrentPPO", "anchors", novel_study),
+    _beyond("table-popgym", "POPGym beside its published numbers", "mmer", popgym_study),
+    _beyond("fig-auto-lr", "An automatic LR_CE against fixed ones", "rates", auto_lr_study),
 )
-CATALOGUE: dict[str, Experiment] = {found.name: found for found in (*_ALL, _METHODS)}
+CATALOGUE: dict[str, Experiment] = {found.name: found for found in (*_ALL, *_BEYOND)}
 """By name, in the order of the paper; last what is not in it."""
 
 

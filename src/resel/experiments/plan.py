@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,7 +97,7 @@ def make_plan(
     costs: dict[str, UpdateCost] = {}
     for experiment in experiments:
         found = []
-        for setting, seed in _runs(experiment, scale):
+        for setting, seed in experiment.studies[scale].runs():
             config = setting.config(seed)
             run = out / "runs" / run_name(config)
             found.append(Member(run, setting, seed, config.training.steps))
@@ -113,14 +113,6 @@ def _threads_so_far(run: Path) -> int | None:
     """Those of a run that has begun: with others it would not go on exactly."""
     threads = environment_so_far(run).get("threads")
     return threads if isinstance(threads, int) and threads > 0 else None
-
-
-def _runs(experiment: Experiment, scale: Scale) -> Iterator[tuple[Setting, int]]:
-    """Seed by seed, so that a sweep that is cut short has compared like with like."""
-    study = experiment.studies[scale]
-    for seed in study.seeds:
-        for setting in study.settings:
-            yield setting, seed
 
 
 def _cost_of(config: Config, threads: int, known: dict[str, UpdateCost]) -> UpdateCost:

@@ -18,7 +18,7 @@ _EVENT_WORDS = ("step", "kind", "event", "environment", "message", "traceback")
 
 def task_defaults(config: Config) -> Config:
     """What `resel train TASK` would have used with this method and encoder."""
-    return configure(config.task, method=config.method, encoder=config.encoder)
+    return configure(config.task, preset="paper", method=config.method, encoder=config.encoder)
 
 
 def changed_settings(config: Config) -> dict[str, tuple[Any, Any]]:

@@ -16,6 +16,8 @@ from resel.reports.elements import Cell, Html, escape, paragraph, table, with_er
 _MOST_BYTES = 5_000_000
 _FROM_RUNS = "curves.png"
 """The one picture that the page draws itself."""
+_PLAIN = ("lengths", "anchors", "mmer", "rates")
+"""Kinds of experiments whose table is shown as it is."""
 
 
 def outcome_parts(experiment: Experiment) -> list[Html]:
@@ -83,7 +85,9 @@ def _parts(experiment: Experiment) -> Iterator[Html]:
             continue
         if path.suffix == ".png" and name != _FROM_RUNS:
             yield picture(path, f"{experiment.title}: {path.stem}")
-        elif path.suffix == ".csv" and kind == "timing":
+        elif (path.suffix == ".csv" and kind == "timing") or (
+            name == "table.csv" and kind in _PLAIN
+        ):
             yield from read_or_say(path, lambda path: [_as_it_is(path)])
         elif name == "table.csv" and kind == "table":
             yield from read_or_say(path, lambda path: [_returns(path)])

@@ -35,6 +35,7 @@ _MAY_DIFFER = (
     "steps",
     "eval_every",
     "eval_episodes",
+    "stop_return",
     "checkpoint_every",
     "log_every",
     "threads",
@@ -63,8 +64,16 @@ def finished_result(config: Config, path: Path) -> dict[str, Any] | None:
     directory = RunDirectory.open(path, read_only=True)
     _check_same(Config.from_json(directory.read_config()), config, path)
     result = directory.read_result() or {}
-    done = result.get("status") == "completed" and result.get("steps", 0) >= config.training.steps
+    done = result.get("status") == "completed" and (
+        result.get("steps", 0) >= config.training.steps or _holds(result, config.training)
+    )
     return result if done and _is_whole(directory) else None
+
+
+def _holds(result: dict[str, Any], settings: TrainingConfig) -> bool:
+    """Whether a run that ended before its steps were taken held the return asked for now."""
+    held, wanted = result.get("held_return"), settings.stop_return
+    return isinstance(held, int | float) and wanted is not None and held >= wanted
 
 
 def _is_whole(directory: RunDirectory) -> bool:

@@ -1,11 +1,12 @@
-"""What the final figure of a run is taken over."""
+"""What the final figure of a run is taken over, and when a run has reached what it is for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 FINAL_EVALUATIONS = 5
+HELD_EVALUATIONS = 3
 Evaluation = TypeVar("Evaluation", bound=tuple[float, ...])
 
 
@@ -15,3 +16,9 @@ def final_evaluations(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
     The one at step 0 never counts: it measures a policy that has learned nothing.
     """
     return [found for found in evaluations if found[0] > 0][-FINAL_EVALUATIONS:]
+
+
+def is_held(wanted: float, evaluations: Sequence[tuple[int, float, float]]) -> bool:
+    """Whether each of the last three evaluations reached a return; step 0 is never one of them."""
+    last = [mean for step, mean, _ in evaluations[-HELD_EVALUATIONS:] if step > 0]
+    return len(last) == HELD_EVALUATIONS and all(mean >= wanted for mean in last)

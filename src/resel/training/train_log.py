@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
 
 from resel.data import Batch, ReplayBuffer
+from resel.errors import DamagedFileError
 from resel.training.validation import flag, maybe, whole
 
 Values = Mapping[str, float | str]
+MMER_EPISODES = 100
+"""Consecutive episodes of training whose mean return is taken."""
 
 
 class MetricsWriter(Protocol):
@@ -35,11 +39,14 @@ class TrainLog:
 
     A line of training is due every so many steps and complete some updates later. The return in it
     is the mean of the episodes since the line before; while none has ended, it stays as it was.
+    `mmer` is POPGym's figure: the largest mean return of 100 consecutive episodes so far.
     """
 
     def __init__(self) -> None:
         self.writer: MetricsWriter | None = None
         self.last_return: float | None = None
+        self.mmer: float | None = None
+        self._recent: deque[float] = deque(maxlen=MMER_EPISODES)
         self._total, self._count, self._logged = 0.0, 0, False
         self._metrics: dict[str, float] = {}
         self._updates_left, self._step = 0, 0
@@ -52,6 +59,10 @@ class TrainLog:
         self.last_return = value
         self._total += value
         self._count += 1
+        self._recent.append(value)
+        if len(self._recent) == MMER_EPISODES:
+            mean = math.fsum(self._recent) / MMER_EPISODES
+            self.mmer = mean if self.mmer is None else max(self.mmer, mean)
 
     def begin_line(self, step: int, updates: int) -> None:
         """A line is due, made of the metrics of the next updates."""
@@ -80,6 +91,8 @@ class TrainLog:
         if self._count:
             values["episode_return"] = self._total / self._count
             self._logged = True
+        if self.mmer is not None:
+            values["mmer"] = self.mmer
         values["episodes"] = count
         self.write("train", self._step, values)
         return True
@@ -120,6 +133,8 @@ class TrainLog:
         """Everything the next lines depend on."""
         return {}, {
             "last_return": self.last_return,
+            "mmer": self.mmer,
+            "recent": list(self._recent),
             "total": self._total,
             "count": self._count,
             "logged": self._logged,
@@ -131,9 +146,14 @@ class TrainLog:
         }
 
     def restore(self, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> None:
-        """Take over what `state` gave."""
+        """Take over what `state` gave; older checkpoints have no returns of single episodes."""
+        mmer = maybe(document, "mmer") if "mmer" in document else None
+        recent = [float(value) for value in document.get("recent", ())]
+        if len(recent) > MMER_EPISODES:
+            raise DamagedFileError(f"The checkpoint's recent holds {len(recent)} returns.")
         metrics = {str(k): float(v) for k, v in document["metrics"].items()}
         self.last_return, self._total = maybe(document, "last_return"), float(document["total"])
         self._count, self._logged = whole(document, "count"), flag(document, "logged")
         self._updates_left, self._step = whole(document, "updates_left"), whole(document, "step")
-        self._metrics = metrics
+        self._metrics, self.mmer = metrics, mmer
+        self._recent = deque(recent, maxlen=MMER_EPISODES)

@@ -19,11 +19,13 @@ from resel.networks import Dimensions
 from resel.optim import READ_EVERY
 from resel.randomness import numpy_state, numpy_stream, restore_numpy
 from resel.training.actor import Actor
+from resel.training.clock import Clock
 from resel.training.collector import Collector
 from resel.training.divergence import DivergenceMonitor
 from resel.training.evaluation import Evaluation, Evaluator
 from resel.training.exploration import Exploration
 from resel.training.progress import Callback, TrainProgress
+from resel.training.score import is_held
 from resel.training.train_log import Mark, TrainLog
 from resel.training.validation import check_parts, check_tensors, damaged_if_wrong, whole
 
@@ -71,7 +73,7 @@ class Trainer:
         self.actor = Actor(self.learner)
         self.log = TrainLog()
         self.step, self.episodes, self.finished_steps = 0, 0, 0
-        self.seconds = 0.0
+        self.clock = Clock()
         self.restarts = Restarts(settings.env_restarts, self._event)
         exploration = Exploration.of(settings, envs)
         actor = exploration.actor(self.learner) if exploration is not None else None
@@ -96,12 +98,15 @@ class Trainer:
         return self._stop
 
     def train(self, steps: int, callbacks: Sequence[Callback] = ()) -> bool:
-        """Take `steps` further environment steps; False if it was stopped before."""
+        """Take `steps` further environment steps, or fewer if `stop_return` is held before.
+
+        False if it was stopped.
+        """
         total = self.step + steps
-        started, already = time.monotonic(), self.seconds
-        mark = Mark(started, self.step, self.learner.updates)
+        self.clock.start()
+        mark = Mark(time.monotonic(), self.step, self.learner.updates)
         self._stop = False
-        while self.step < total and not self._stop:
+        while self.step < total and not (self._stop or self.return_held):
             before = self.step
             try:
                 self._advance()
@@ -109,16 +114,23 @@ class Trainer:
                 if self._stop:  # whoever stops us may have ended the environments as well
                     break
                 raise
-            self.seconds = already + time.monotonic() - started
+            self.clock.tick()
             if self._crossed(before, self.config.training.log_every):
-                mark = self.log.timing(mark, self.step, self.learner.updates, self.seconds)
+                mark = self.log.timing(mark, self.step, self.learner.updates, self.clock.seconds)
             progress = self._progress(total)
             for callback in callbacks:
                 if callback(progress) is False:
                     self._stop = True
-        if self.step >= total:
+        done = self.step >= total or self.return_held
+        if done:
             self.check()
-        return self.step >= total
+        return done
+
+    @property
+    def return_held(self) -> bool:
+        """Whether `stop_return` is set, and the last evaluations have reached it."""
+        wanted = self.config.training.stop_return
+        return wanted is not None and is_held(wanted, self.evaluator.history)
 
     def _progress(self, total: int) -> TrainProgress:
         history = self.evaluator.history
@@ -219,7 +231,7 @@ class Trainer:
             "env_restarts": self.restarts.used,
             "sampling": numpy_state(self._sampling),
         }
-        documents["clock"] = {"seconds": self.seconds}
+        documents["clock"] = self.clock.state()
         return tensors, documents
 
     def restore(self, tensors: Tensors, documents: Documents, load_buffer: LoadBuffer) -> bool:
@@ -229,7 +241,8 @@ class Trainer:
             self.buffer.check_columns(index)  # first: it says best what another task is about
             check_tensors(tensors["weights"], self.learner.weights(), "the checkpoint")
             check_parts(tensors["collector"], self.collector.state()[0])
-            loop, seconds = documents["loop"], float(documents["clock"]["seconds"])
+            loop = documents["loop"]
+            self.clock.restore(documents["clock"])
             step, episodes = whole(loop, "step"), whole(loop, "episodes")
             finished_steps = whole(loop, "finished_steps")
             # Before the environments, which may have to be made anew to play their episodes again.
@@ -243,7 +256,6 @@ class Trainer:
             self.monitor.restore({}, documents["monitor"])
             exact = self.collector.restore(tensors["collector"], documents["collector"])
         self.step, self.episodes, self.finished_steps = step, episodes, finished_steps
-        self.seconds = seconds
         return exact
 
     def roll_back(self, restore: Callable[[Trainer], bool]) -> bool:
@@ -251,10 +263,11 @@ class Trainer:
 
         False if an unfinished episode had to be dropped.
         """
-        seconds, restarts = self.seconds, self.restarts.used
+        clock, restarts = self.clock.state(), self.restarts.used
         skipped, rollbacks = self.monitor.skipped, self.monitor.rollbacks + 1
         exact = restore(self)
-        self.seconds, self.restarts.used = seconds, restarts
+        self.clock.restore(clock)
+        self.restarts.used = restarts
         self.monitor.skipped, self.monitor.rollbacks = skipped, rollbacks
         self._sampling = numpy_stream(self.config.training.seed, f"sampling-{rollbacks}")
         return exact

@@ -31,7 +31,7 @@ def read_state(job: Job) -> RunState:
     ended, status = int(result.get("steps", step)), result.get("status")
     if status == "diverged":
         return RunState("diverged", ended, saved, evaluation)
-    if status == "completed" and ended >= job.steps:
+    if status == "completed" and (ended >= job.steps or result.get("held_return") is not None):
         return RunState("completed", ended, saved, evaluation)
     return RunState("waiting", max(step, saved), saved, evaluation)
 

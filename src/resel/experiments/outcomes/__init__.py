@@ -8,9 +8,12 @@ from pathlib import Path
 from resel.errors import RunDirectoryError
 from resel.experiments._settings import Experiment, Scale
 from resel.experiments.engines import Status
+from resel.experiments.outcomes._beside import make_anchors, make_mmer
 from resel.experiments.outcomes._curves import make_curves, make_finals
+from resel.experiments.outcomes._lengths import make_lengths
 from resel.experiments.outcomes._probes import make_amplification, make_embedding
-from resel.experiments.outcomes._reading import read_runs
+from resel.experiments.outcomes._rates import make_rates
+from resel.experiments.outcomes._reading import completed, read_runs
 from resel.experiments.outcomes._tables import make_table
 from resel.experiments.outcomes._timing import make_timing
 from resel.experiments.plan import Member
@@ -27,9 +30,7 @@ def make_outcome(
 ) -> list[str]:
     """Write the files of an experiment into its folder; their names."""
     study, runs = experiment.studies[scale], read_runs(members, status)
-    if experiment.kind in ("amplification", "embedding") and not any(
-        run.status == "completed" for run in runs
-    ):
+    if experiment.kind in ("amplification", "embedding") and not completed(runs):
         raise RunDirectoryError("no run was completed, and this figure needs a trained policy")
     if experiment.kind == "curves":
         return make_curves(experiment, runs, folder)
@@ -37,6 +38,14 @@ def make_outcome(
         return make_finals(experiment, runs, folder)
     if experiment.kind == "table":
         return make_table(experiment, study, runs, folder)
+    if experiment.kind == "lengths":
+        return make_lengths(experiment, study, runs, folder)
+    if experiment.kind == "anchors":
+        return make_anchors(experiment, study, runs, folder)
+    if experiment.kind == "mmer":
+        return make_mmer(experiment, study, runs, folder)
+    if experiment.kind == "rates":
+        return make_rates(experiment, runs, folder)
     if experiment.kind == "amplification":
         return make_amplification(study, runs, folder)
     if experiment.kind == "embedding":

@@ -10,7 +10,7 @@ from typing import Any
 from resel.analysis.plots import EVALUATED, STEPS, colours, curve, legend, panels, save_both
 from resel.analysis.statistics import band, interquartile_estimate, mean_and_error, read_off
 from resel.experiments._settings import Experiment, Measure
-from resel.experiments.outcomes._reading import RunData
+from resel.experiments.outcomes._reading import RunData, diverged, grouped
 
 _NAMES: dict[Measure, str] = {
     "return": EVALUATED,
@@ -24,14 +24,14 @@ Cell = tuple[str, str]
 
 def make_curves(experiment: Experiment, runs: Sequence[RunData], folder: Path) -> list[str]:
     """curves.csv, the final scores, and a picture for each measure with divergences counted."""
-    cells = _by_cell(runs)
+    cells = by_cell(runs)
     files, rows = ["curves.csv", "finals.csv"], []
     for measure in experiment.measures:
         for cell, members in cells.items():
-            diverged = _diverged(members)
+            lost = diverged(members)
             steps, columns = read_off([run.points(measure) for run in members])
             for step, values in zip(steps, columns, strict=True):
-                found = (int(step), *mean_and_error(values), len(values), diverged)
+                found = (int(step), *mean_and_error(values), len(values), lost)
                 rows.append(dict(zip(_CURVE_COLUMNS, (*cell, measure, *found), strict=True)))
         files += _draw_curves(experiment, measure, cells, folder)
     write_rows(folder / "curves.csv", rows, _CURVE_COLUMNS)
@@ -57,12 +57,12 @@ def make_finals(experiment: Experiment, runs: Sequence[RunData], folder: Path) -
 def _finals(measure: Measure, runs: Sequence[RunData]) -> list[dict[str, Any]]:
     """The final score of every cell and x over its seeds."""
     rows: list[dict[str, Any]] = []
-    for (panel, group), members in _by_cell(runs).items():
+    for (panel, group), members in by_cell(runs).items():
         for x in sorted({_x(run) for run in members}):
             here = [run for run in members if _x(run) == x]
             values = [v for run in here if (v := run.value_at(measure)) is not None]
             scores = (*mean_and_error(values), *interquartile_estimate([values]))
-            cells = (panel, group, x, *scores, len(values), _diverged(here))
+            cells = (panel, group, x, *scores, len(values), diverged(here))
             rows.append(dict(zip(_FINAL_COLUMNS, cells, strict=True)))
     return rows
 
@@ -81,16 +81,9 @@ def _x(run: RunData) -> float:
     return run.member.setting.x or 0.0
 
 
-def _diverged(runs: Sequence[RunData]) -> int:
-    return sum(run.status == "diverged" for run in runs)
-
-
-def _by_cell(runs: Sequence[RunData]) -> dict[Cell, list[RunData]]:
-    cells: dict[Cell, list[RunData]] = {}
-    for run in runs:
-        setting = run.member.setting
-        cells.setdefault((setting.place, setting.group), []).append(run)
-    return cells
+def by_cell(runs: Sequence[RunData]) -> dict[Cell, list[RunData]]:
+    """The runs of each line of each panel."""
+    return grouped(runs, lambda run: (run.member.setting.place, run.member.setting.group))
 
 
 def _draw_curves(
@@ -105,8 +98,8 @@ def _draw_curves(
             if panel != place:
                 continue
             _draw_group(ax, members, measure, label=group, color=colour[group], linewidth=1.6)
-            if diverged := _diverged(members):
-                lost.append(f"{group}: {diverged} of {len(members)} diverged")
+            if count := diverged(members):
+                lost.append(f"{group}: {count} of {len(members)} diverged")
         ax.set_title("\n".join([place, *lost]), fontsize=10)
         ax.set_xlabel(STEPS)
     axes[0].set_ylabel(_NAMES[measure])

@@ -12,6 +12,7 @@ from resel.analysis.paper import PaperNumber, paper_table, same_task
 from resel.analysis.statistics import interquartile_estimate, mean_and_error
 from resel.experiments._settings import Experiment, Study
 from resel.experiments.outcomes._curves import write_rows
+from resel.experiments.outcomes._markdown import page, score, short
 from resel.experiments.outcomes._reading import RunData
 
 _OURS = ("task", "step", "mean", "standard_error", "iqm", "iqm_low", "iqm_high", "runs", "diverged")
@@ -132,30 +133,19 @@ def _markdown(
 ) -> str:
     head = ["task", "steps", "ours", "interquartile mean", "runs", "diverged"]
     head += [f"{method} (paper)" for method in methods]
-    lines = [f"# {experiment.title}", ""]
-    lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    cells = []
     for row in rows:
         ours = ["-"] * 4
         if "mean" in row:
             spread = "-"
             if "iqm" in row:
-                iqm, low, high = (_short(row[name]) for name in ("iqm", "iqm_low", "iqm_high"))
+                iqm, low, high = (short(row[name]) for name in ("iqm", "iqm_low", "iqm_high"))
                 spread = f"{iqm} [{low}, {high}]"
-            ours = [_score(row["mean"], row["standard_error"]), spread]
+            ours = [score(row["mean"], row["standard_error"]), spread]
             ours += [str(row["runs"]), str(row["diverged"])]
         papers = [
-            _score(row.get(f"paper {method}"), row.get(f"paper {method} error"))
+            score(row.get(f"paper {method}"), row.get(f"paper {method} error"))
             for method in methods
         ]
-        lines.append("| " + " | ".join([row["task"], f"{row['step']:,}", *ours, *papers]) + " |")
-    return "\n".join([*lines, "", "Mean ± standard error over runs that got there.", ""])
-
-
-def _score(mean: float | None, error: float | None) -> str:
-    if mean is None or mean != mean:
-        return "-"
-    return _short(mean) if error is None or error != error else f"{_short(mean)} ± {_short(error)}"
-
-
-def _short(value: float) -> str:
-    return "-" if value != value else f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+        cells.append([row["task"], f"{row['step']:,}", *ours, *papers])
+    return page(experiment.title, head, cells, "Mean ± standard error over runs that got there.")

@@ -1,0 +1,52 @@
+"""LR_CE that finds itself, against rates chosen by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from resel.agent import configure
+from resel.experiments._settings import Scale, Setting, Study
+
+_LONG_TASK = "CartPole-P-v0"
+"""Where episodes are long."""
+_SPECIFIC: float | None = None
+"""LR_CE chosen for that task; None takes the preset's."""
+_TASKS = ("Pendulum-V-v0", "popgym-RepeatPreviousEasy-v0")
+"""Where rates and starts are varied."""
+_FIXED = (3e-5, 3e-4, 1e-3)
+_STARTS = (1e-5, 1e-3)
+_STEPS = 20_000
+_BRIEF: dict[str, Any] = {"steps": 3000, "eval_every": 500, "checkpoint_every": 1500}
+
+
+def auto_lr_study(scale: Scale) -> Study:
+    """A network of some size where episodes are long, then the usual ones on two tasks."""
+    if scale == "smoke":
+        settings = [*_long({**_BRIEF, "size": "tiny"}, (1,)), *_varied(_TASKS[0], _BRIEF, (1,))]
+        return Study(tuple(settings), (1,))
+    base = {"steps": _STEPS}
+    settings = [*_long({**base, "size": "small"}, (1, 2, 3, 4))]
+    for task in _TASKS:
+        settings += _varied(task, base, (1, 2, 3))
+    return Study(tuple(settings), (1, 2, 3, 4))
+
+
+def _long(base: Mapping[str, Any], seeds: tuple[int, ...]) -> Iterator[Setting]:
+    specific = {} if _SPECIFIC is None else {"lr_context_encoder": _SPECIFIC}
+    for group, values in (
+        ("LR_CE specific", specific),
+        ("LR_CE = LR_other", {"lr_context_encoder": configure(_LONG_TASK).algorithm.lr_policy}),
+        ("LR_CE auto", {"lr_context_encoder": "auto"}),
+    ):
+        panel = f"{_LONG_TASK}, {base['size']} network"
+        yield Setting(_LONG_TASK, {**base, **values}, group, panel, seeds=seeds)
+
+
+def _varied(task: str, base: Mapping[str, Any], seeds: tuple[int, ...]) -> Iterator[Setting]:
+    for rate in _FIXED:
+        fixed = {**base, "lr_context_encoder": rate}
+        yield Setting(task, fixed, f"LR_CE = {rate:g}", seeds=seeds)
+    for start in _STARTS:
+        steered = {**base, "lr_context_encoder": "auto", "auto_lr_start": start}
+        yield Setting(task, steered, f"LR_CE auto from {start:g}", seeds=seeds)

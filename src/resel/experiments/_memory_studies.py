@@ -1,0 +1,110 @@
+"""Tasks that ask for a memory, beside the numbers of others or at lengths never trained at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from resel.experiments._settings import Scale, Setting, Study
+from resel.tasks import get_task
+
+_BRIEF: dict[str, Any] = {"steps": 3000, "eval_every": 1000, "checkpoint_every": 1500}
+"""Enough to see that all of it runs."""
+
+_LENGTHS = (20, 40, 200)
+"""Of the T-maze; the first is that of the training."""
+
+_THRESHOLDS = {"Pendulum-P-v0": -170.0, "CartPole-P-v0": 450.0, "MountainCarContinuous-P-v0": 90.0}
+"""Returns whose first evaluation is asked for."""
+
+_PUBLISHED = (
+    "RepeatPreviousEasy",
+    "RepeatFirstEasy",
+    "CountRecallEasy",
+    "AutoencodeEasy",
+    "PositionOnlyCartPoleEasy",
+    "NoisyPositionOnlyCartPoleEasy",
+    "MultiarmedBanditEasy",
+    "HigherLowerEasy",
+)
+"""The easy tasks of POPGym that have a published number."""
+_OTHERS = (
+    "VelocityOnlyCartpoleEasy",
+    "PositionOnlyPendulumEasy",
+    "NoisyPositionOnlyPendulumEasy",
+    "BattleshipEasy",
+    "ConcentrationEasy",
+    "MineSweeperEasy",
+)
+_HARDER = ("RepeatPreviousMedium",)
+_THREE_SEEDS = _PUBLISHED[:3]
+"""Tasks with three seeds, and without a memory as well."""
+_MAXIMA = ("RepeatPrevious", "RepeatFirst", "PositionOnlyCartPole")
+"""Worlds in which a return of 1 is certain to be possible."""
+_HELD = 0.999
+_BETWEEN = 50
+"""Episodes between two evaluations of a run that may end early: of three in a row, the first and
+the last are then as far apart as the episodes MMER is taken over."""
+
+
+def tmaze_study(scale: Scale) -> Study:
+    """The T-maze of length 20 with two memories, which are then measured at greater lengths."""
+    brief = scale == "smoke"
+    settings = tuple(
+        Setting("TMaze-v0", {**(_BRIEF if brief else {}), "encoder": encoder}, group)
+        for encoder, group in (("gru", "RESeL-GRU"), ("mamba", "RESeL-Mamba"))
+    )
+    numbers = {"lengths": _LENGTHS, "episodes": 20 if brief else 100}
+    return Study(settings, (1,) if brief else (1, 2, 3, 4, 5, 6), numbers=numbers)
+
+
+def novel_study(scale: Scale) -> Study:
+    """Classic control without velocities, at the steps of the tasks' presets."""
+    brief = scale == "smoke"
+    settings = tuple(Setting(task, _BRIEF if brief else {}) for task in _THRESHOLDS)
+    numbers = {
+        "thresholds": _THRESHOLDS,
+        "last_episodes": 5 if brief else 50,
+        "best_episodes": 10 if brief else 100,
+    }
+    return Study(settings, (1,) if brief else (1, 2, 3, 4, 5), numbers=numbers)
+
+
+def popgym_study(scale: Scale) -> Study:
+    """POPGym's easy tasks with one preset; runs whose maximum is held may end early."""
+    if scale == "smoke":
+        settings = _popgym(_PUBLISHED[:1], ("mamba", "mlp"), (1,), _BRIEF)
+        return Study(tuple(settings), (1,), numbers={"last_episodes": 10})
+    every = tuple(
+        setting
+        for tasks, encoders, seeds in (
+            (_THREE_SEEDS, ("mamba", "gru", "mlp"), (1, 2, 3)),
+            (_PUBLISHED[len(_THREE_SEEDS) :], ("mamba", "gru"), (1,)),
+            (_OTHERS, ("mamba",), (1,)),
+            (_HARDER, ("mamba",), (1,)),
+        )
+        for setting in _popgym(tasks, encoders, seeds)
+    )
+    return Study(every, (1, 2, 3), numbers={"last_episodes": 50, "held": _HELD})
+
+
+def _popgym(
+    names: Iterable[str],
+    encoders: Iterable[str],
+    seeds: tuple[int, ...],
+    overrides: dict[str, Any] | None = None,
+) -> Iterator[Setting]:
+    for name in names:
+        task = f"popgym-{name}-v0"
+        base = _until_held(task) if overrides is None else overrides
+        for encoder in encoders:
+            yield Setting(task, {**base, "encoder": encoder}, encoder, seeds=seeds)
+
+
+def _until_held(task: str) -> dict[str, Any]:
+    """Ends a run early where the maximum is known."""
+    spec = get_task(task)
+    assert spec is not None
+    if not task.removeprefix("popgym-").startswith(_MAXIMA):
+        return {}
+    return {"stop_return": _HELD, "eval_every": _BETWEEN * spec.horizon}

@@ -1,0 +1,121 @@
+"""Learning rates of the context encoder that were chosen, against those that were found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from resel.analysis.runs import points
+from resel.analysis.statistics import mean_and_error
+from resel.experiments._settings import Experiment
+from resel.experiments.outcomes._curves import make_curves, write_rows
+from resel.experiments.outcomes._markdown import page, score
+from resel.experiments.outcomes._reading import RunData, diverged, grouped
+
+Row = dict[str, Any]
+_NETWORKS = ("policy", "critic")
+_FOUND = tuple(f"lr_{network}{part}" for network in _NETWORKS for part in ("", "_low", "_high"))
+_COLUMNS = (
+    *("panel", "group", "runs", "diverged", "random", "mean", "standard_error"),
+    *("share", "share_standard_error", *_FOUND),
+)
+
+
+def make_rates(experiment: Experiment, runs: Sequence[RunData], folder: Path) -> list[str]:
+    """Curves, then table.csv and table.md: how far every arm came, and where LR_CE ended."""
+    files = make_curves(experiment, runs, folder)
+    by_panel = grouped(runs, lambda run: run.member.setting.place)
+    rows = [row for panel, here in by_panel.items() for row in _panel(panel, here)]
+    write_rows(folder / "table.csv", rows, _COLUMNS)
+    (folder / "table.md").write_text(_text(experiment, rows), encoding="utf-8")
+    return [*files, "table.csv", "table.md"]
+
+
+def _panel(panel: str, runs: Sequence[RunData]) -> list[Row]:
+    """The arms of one task; a share of 1 is the best of those whose rate was fixed."""
+    arms = grouped(runs, lambda run: run.member.setting.group)
+    scores = {group: mean_and_error(_finals(own)) for group, own in arms.items()}
+    fixed = [scores[group][0] for group, own in arms.items() if not _steered(own)]
+    best = max((mean for mean in fixed if not math.isnan(mean)), default=math.nan)
+    random = _random(runs)
+    way = best - random
+    rows = []
+    for group, own in arms.items():
+        mean, error = scores[group]
+        row = {"panel": panel, "group": group, "runs": len(_finals(own))}
+        row |= {"diverged": diverged(own), "random": random}
+        row |= {"mean": mean, "standard_error": error}
+        if way > 0:
+            row |= {"share": (mean - random) / way, "share_standard_error": error / way}
+        rows.append(row | (_found(own) if _steered(own) else {}))
+    return rows
+
+
+def _finals(runs: Sequence[RunData]) -> list[float]:
+    return [value for run in runs if (value := run.value_at("return")) is not None]
+
+
+def _steered(runs: Sequence[RunData]) -> bool:
+    return runs[0].member.setting.overrides.get("lr_context_encoder") == "auto"
+
+
+def _random(runs: Sequence[RunData]) -> float:
+    """The mean return at step 0, where no policy has learned anything."""
+    first = [
+        value
+        for run in runs
+        for step, value in zip(*run.points("return"), strict=True)
+        if step == 0
+    ]
+    return fmean(first) if first else math.nan
+
+
+def _found(runs: Sequence[RunData]) -> Row:
+    """Where LR_CE ended: the geometric mean over seeds, the smallest and the largest."""
+    row: Row = {}
+    for network in _NETWORKS:
+        seen = [points(r.lines, "train", f"lr_context_encoder/{network}")[1] for r in runs]
+        last = [values[-1] for values in seen if values]
+        if last:
+            middle = math.exp(fmean(map(math.log, last)))
+            row |= {f"lr_{network}": middle, f"lr_{network}_low": min(last)}
+            row |= {f"lr_{network}_high": max(last)}
+    return row
+
+
+def _text(experiment: Experiment, rows: Sequence[Row]) -> str:
+    lines = []
+    for row in rows:
+        share = "-"
+        if not math.isnan(row.get("share", math.nan)):
+            share = f"{row['share']:.0%}"
+            if not math.isnan(row["share_standard_error"]):
+                share += f" ± {row['share_standard_error']:.0%}"
+        lines.append(
+            [
+                *(row["panel"], row["group"], share, score(row["mean"], row["standard_error"])),
+                *(score(row["random"]), str(row["runs"]), str(row["diverged"])),
+                *(_rate(row, network) for network in _NETWORKS),
+            ]
+        )
+    head = (
+        *("task", "LR_CE", "share of the way", "return", "random", "runs", "diverged"),
+        *(f"final LR_CE of the {network}" for network in _NETWORKS),
+    )
+    notes = (
+        "The way is that from a random policy, the evaluation at step 0, to the best of the fixed "
+        "rates. Returns are means of the last five evaluations, ± standard error over the runs "
+        "that did not diverge.",
+        "Final rates: geometric mean over seeds, smallest to largest in brackets.",
+    )
+    return page(experiment.title, head, lines, *notes)
+
+
+def _rate(row: Row, network: str) -> str:
+    name = f"lr_{network}"
+    if name not in row:
+        return "-"
+    return f"{row[name]:.2g} [{row[f'{name}_low']:.2g}, {row[f'{name}_high']:.2g}]"
