@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from resel.analysis._episodes import lay_out
 from resel.config import TrainingConfig
 from resel.data import Trajectory
 from resel.envs import CheckedEnv
@@ -92,6 +93,7 @@ def test_noise_is_held(
     ("discrete", "settings"),
     [
         (True, {"deviation_episodes": 0.5, "exploration_epsilon": 0.5}),
+        (True, {"deviation_episodes": 0.3, "critic_episodes": 0.5}),
         (False, {"noise_hold": 8}),
     ],
 )
@@ -126,3 +128,26 @@ def test_settings_for_other_actions_are_refused(
 def test_values_that_make_no_sense_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(settings))):
         TrainingConfig(**settings)
+
+
+@pytest.mark.parametrize("method", ["resel", "sac", "sac-gru"])
+def test_a_critic_is_followed(method: str, make_trainer: Callable[..., Trainer]) -> None:
+    """The episode's actions are those that its head likes best, found from the whole episode."""
+    settings = {"method": method, "encoder": None if method == "sac" else "gru"}
+    kind = {"length": 6, "spread": 0, "discrete": True}
+    trainer = make_trainer(kind, critic_episodes=1.0, alpha=1e-4, **settings)
+    learner = trainer.learner
+    for trajectory in collected(trainer, 30):
+        batch = lay_out([trajectory])[0]
+        inputs, action = learner.inputs(batch)
+        with torch.no_grad():
+            q = learner.critic.values(learner.critic.embed(inputs, batch.is_first))[:, batch.mask]
+        best = q.argmax(-1) == action[batch.mask]  # (heads, steps)
+        assert best.all(1).any()
+
+
+def test_shares_of_episodes(make_trainer: Callable[..., Trainer]) -> None:
+    with pytest.raises(ConfigError, match="together at most 1"):
+        TrainingConfig(deviation_episodes=0.6, critic_episodes=0.6)
+    with pytest.raises(ConfigError, match=r"critic_episodes=0.5 is for Discrete actions"):
+        make_trainer({}, critic_episodes=0.5)

@@ -90,9 +90,14 @@ _SMALL_TASKS: dict[str, Settings] = {
         "tau": 0.005,
         "lr_policy": 3e-3,
         "lr_critic": 3e-3,
-        "lr_alpha": 1e-2,  # exploration has to come back once one of the two turns is known to pay
+        "lr_alpha": 1e-2,
         "target_entropy_scale": 0.2,
         "batch_steps": 420,
+        # The critic knows after some thousand steps that the turn it knows pays for one cue alone;
+        # the policy, for which all turns are then worth the same, does not learn the cue from that.
+        "critic_entropy": False,
+        "critic_episodes": 0.5,
+        "deviation_episodes": 0.25,
     },
 }
 

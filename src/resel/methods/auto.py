@@ -103,7 +103,8 @@ def _of_spaces(world: World) -> Iterator[Choice]:
     if world.discrete:
         reason = "Discrete actions: a sure policy goes on trying"
         yield Choice("critic_entropy", False, reason)
-        yield Choice("deviation_episodes", 0.5, reason)
+        yield Choice("critic_episodes", 0.5, reason)
+        yield Choice("deviation_episodes", 0.25, reason)
     else:
         yield Choice("noise_hold", 4, "Box actions: noise that adds up")
 
