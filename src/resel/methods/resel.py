@@ -18,7 +18,7 @@ import tyro
 from torch import Tensor
 
 from resel import losses
-from resel.config import Config, Count, at_least, between, finite, positive
+from resel.config import Config, Count, at_least, between, finite, one_of, positive
 from resel.data import Batch, Sampler, Trajectories, WindowsBySteps
 from resel.errors import ConfigError
 from resel.methods._encoder_rate import EncoderRate
@@ -36,6 +36,8 @@ from resel.networks import (
 )
 from resel.optim import TargetClamp, Temperature, target_entropy
 from resel.randomness import torch_stream
+
+PolicyKL = Literal["reverse", "forward"]
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,9 @@ class ReselSettings(EncoderRate):
     critic_entropy: bool = True
     """Whether the policy's entropy is part of the critic's target; it always is of the policy's
     loss."""
+    policy_kl: PolicyKL = "reverse"
+    """Discrete: how the policy is drawn towards softmax(Q / alpha): SAC's own divergence, or the
+    forward one, from which an action that the policy has given up can come back."""
     alpha: float | None = None
     """Keep the temperature at this value; None tunes it to the target entropy."""
     n_critics: Count = 8
@@ -92,6 +97,7 @@ class ReselSettings(EncoderRate):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        one_of(self, "policy_kl", PolicyKL)
         positive(self, "lr_policy", "lr_critic", "lr_alpha", "reward_scale")
         at_least(
             self, 1, "batch_steps", "context_length", "subset_size", "n_critics", "policy_delay"
@@ -114,6 +120,11 @@ class ReselLearner(Learner):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         settings, dims = self.settings, self.dims
+        if settings.policy_kl == "forward" and not dims.discrete:
+            raise ConfigError(
+                "policy_kl=forward is for Discrete actions, and the actions here are Box: leave it "
+                "out."
+            )
         self.temperature: Temperature = Temperature(
             settings.alpha,
             settings.lr_alpha,
@@ -213,7 +224,10 @@ class ReselLearner(Learner):
             embedded = self.critic.embed(inputs, batch.is_first)
         draw = policy.draw(self.generators["noise"])
         q = self.critic.values(embedded, draw.action, frozen=True).mean(0)
-        term = draw.expect(losses.soft_policy_term(q, draw.log_prob, alpha))
+        if self.settings.policy_kl == "forward":
+            term = losses.forward_policy_term(q, draw.log_prob, alpha)
+        else:
+            term = draw.expect(losses.soft_policy_term(q, draw.log_prob, alpha))
         entropy = -losses.masked_mean(draw.expect(draw.log_prob), batch.mask, batch.steps)
         return losses.masked_mean(term, batch.mask, batch.steps), entropy
 
