@@ -47,3 +47,22 @@ def test_a_recurrent_agent_learns_to_remember(encoder: str) -> None:
 
 def test_an_agent_without_memory_cannot_know_which_way_to_turn() -> None:
     assert _right_turns("mlp") < 0.75
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task", "encoder", "steps", "threshold"),
+    [
+        ("Pendulum-V-v0", "mamba", 15_000, -300.0),
+        ("TMaze-v0", "gru", 20_000, 0.95),
+        ("TMaze-v0", "mamba", 20_000, 0.95),
+        ("popgym-RepeatPreviousEasy-v0", "mamba", 15_000, 0.95),
+    ],
+)
+def test_it_learns_the_task_with_its_preset(
+    task: str, encoder: str, steps: int, threshold: float
+) -> None:
+    agent = RESeL(task, encoder=encoder, seed=101, device="cpu", stop_return=threshold)
+    agent.learn(steps)
+    assert agent.evaluate(20)[0] >= threshold
+    agent.close()

@@ -96,6 +96,7 @@ _SMALL_TASKS: dict[str, Settings] = {
         # The critic knows after some thousand steps that the turn it knows pays for one cue alone;
         # the policy, for which all turns are then worth the same, does not learn the cue from that.
         "critic_entropy": False,
+        "policy_kl": "forward",
         "critic_episodes": 0.5,
         "deviation_episodes": 0.25,
     },

@@ -103,6 +103,7 @@ def _of_spaces(world: World) -> Iterator[Choice]:
     if world.discrete:
         reason = "Discrete actions: a sure policy goes on trying"
         yield Choice("critic_entropy", False, reason)
+        yield Choice("policy_kl", "forward", reason)
         yield Choice("critic_episodes", 0.5, reason)
         yield Choice("deviation_episodes", 0.25, reason)
     else:
