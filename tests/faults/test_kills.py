@@ -79,7 +79,10 @@ def everything(run: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any], Repl
         for group, parts in bundle.tensors.items()
         for name, tensor in parts.items()
     }
-    sizes = tensors["collector.episode.0.last"].numel(), tensors["collector.action"].shape[1]
+    sizes = (
+        tensors["collector.episode.0.last"].numel(),
+        tensors["collector.episode.0.actions"].shape[1],
+    )
     told = {
         name.rpartition(".")[2]: tensor.numel()
         for name, tensor in bundle.tensors["collector"].items()
@@ -138,3 +141,26 @@ def test_killed_thirty_times(
     name = f"kill -9 of a run, resumed to the same bits: {task}, {encoder}, {environments} env."
     tally(name, len(moments))
     tally("kill -9 while a run was still starting", moments.count("starting"))
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["Pendulum-V-v0", "--method", "td3", "--head-width", "8"],  # single steps
+        ["Pendulum-V-v0", "--method", "sac-gru", "--width", "8", "--head-width", "8"],  # windows
+        ["TMaze-v0", "--lr-ce", "auto", "--width", "8", "--head-width", "8"],  # whole episodes
+    ],
+    ids=["td3", "sac-gru", "resel with rates and exploration of its own"],
+)
+def test_every_kind_of_method_survives_kills(flags: list[str], tmp_path: Path, tally: Any) -> None:
+    command = ["train", *flags, "--preset", "small", "--max-episode-steps", "40"]
+    command += ["--warmup-steps", "60", "--checkpoint-every", "23", "--eval-every", "50"]
+    command += ["--eval-episodes", "1", "--log-every", "10", "--threads", "1"]
+    rng = random.Random(" ".join(flags))
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    kill_at_random(command, killed, rng)
+    steps = saved_step(killed) + 70
+    finish(command, killed, steps)
+    finish(command, whole, steps)
+    check_equal(killed, whole)
+    tally(f"kill -9 of a run with {' '.join(flags[1:3])}, resumed to the same bits", 1)
