@@ -55,6 +55,11 @@ def test_the_balanced_rate_balances(encoder: str, make_run: MakeRun) -> None:
     assert found.own.rates == (1e-3, 0.0) and found.same_rate.rates == (3e-4, 0.0)
 
 
+def test_a_rate_that_steers_itself_is_the_one_it_has_now(make_run: MakeRun) -> None:
+    found = diagnose(make_run(lr_context_encoder="auto"), episodes=5)
+    assert 0 < found.lr_context_encoder < found.lr_other
+
+
 def test_the_advice_in_words(make_run: MakeRun) -> None:
     found = diagnose(make_run(), episodes=3)
     assert found.balanced_lr is not None

@@ -181,6 +181,12 @@ class Probe:
             self.close()
             raise
 
+    @property
+    def rates(self) -> Rates:
+        """Those of the run's policy now, also where they steer themselves."""
+        groups = self._trainer.learner.optimizers["policy"].param_groups
+        return Rates(**{group["name"]: float(group["lr"]) for group in groups})
+
     def __enter__(self) -> Self:
         return self
 

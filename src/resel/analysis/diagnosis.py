@@ -151,8 +151,7 @@ class Diagnosis:
 def diagnose(run_dir: str | os.PathLike[str], episodes: int = 20, seed: int = 1) -> Diagnosis:
     """Measure the policy of a run at its own rates and find the balanced one; only reads."""
     with Probe(run_dir, episodes, seed) as probe:
-        settings = probe.config.algorithm
-        lr_context_encoder, lr_other = settings.lr_context_encoder, settings.lr_policy
+        lr_context_encoder, lr_other = probe.rates
         others, same = probe.vary(Rates(0.0, lr_other)), probe.vary(Rates(lr_other, 0.0))
 
         def converged(rate: float) -> float:

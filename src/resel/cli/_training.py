@@ -59,11 +59,12 @@ def _introduce(run: Run, threads: int) -> None:
     )
     table = Table("network", "group", "parameters", "learning rate", box=None)
     for group in describe_groups(learner):
+        steers = group["network"] in learner.auto_rates and group["group"] == "context_encoder"
         table.add_row(
             str(group["network"]),
             str(group["group"]),
             f"{group['parameters']:,}",
-            f"{group['learning_rate']:g}",
+            f"{group['learning_rate']:.3g}{' (auto)' if steers else ''}",
         )
     OUT.print(table)
     OUT.print(f"Replay buffer: up to {format_bytes(run.buffer_bytes)} of memory.")

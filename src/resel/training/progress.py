@@ -96,10 +96,10 @@ def describe_groups(learner: Learner) -> list[dict[str, object]]:
             "group": group.name,
             "parameters": group.count,
             "tensors": len(group.parameters),
-            "learning_rate": group.lr,
+            "learning_rate": float(torch_group["lr"]),
         }
         for network, groups in learner.groups.items()
-        for group in groups
+        for group, torch_group in zip(groups, learner.optimizers[network].param_groups, strict=True)
     ]
 
 
