@@ -88,8 +88,6 @@ _SMALL_TASKS: dict[str, Settings] = {
     "TMaze-v0": {
         "encoder": "gru",
         "tau": 0.005,
-        "lr_policy": 3e-3,
-        "lr_critic": 3e-3,
         "lr_alpha": 1e-2,
         "target_entropy_scale": 0.2,
         "batch_steps": 420,
