@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from torch import Tensor
 from resel import Config, Learner, Method, losses
 from resel.config import Count, at_least, between, positive
 from resel.data import Batch, Sampler, Trajectories
-from resel.methods import Metrics
+from resel.methods import EncoderRate, Metrics
 from resel.networks import (
     ContextCritic,
     ContextInputs,
@@ -24,10 +24,10 @@ from resel.networks import (
 
 
 @dataclass(frozen=True)
-class CautiousSettings:
+class CautiousSettings(EncoderRate):
     """Each is a flag of `resel train`, and the text below it is what --help says of it."""
 
-    lr_context_encoder: float | None = 1e-5
+    lr_context_encoder: float | Literal["auto"] | None = 1e-5
     """Learning rate of the context encoders; None takes that of the layers around them."""
     lr_policy: float = 3e-4
     """Learning rate of everything else in the policy."""
@@ -45,7 +45,8 @@ class CautiousSettings:
     """How many standard deviations between the critics are taken off their mean."""
 
     def __post_init__(self) -> None:
-        positive(self, "lr_context_encoder", "lr_policy", "lr_critic", "alpha")
+        super().__post_init__()
+        positive(self, "lr_policy", "lr_critic", "alpha")
         at_least(self, 1, "batch_steps")
         between(self, 0.0, 1.0, "gamma", "tau")
         between(self, 0.0, 10.0, "caution")
@@ -104,7 +105,7 @@ class CautiousLearner(Learner):
 
 def preset(task: Any, name: str) -> Mapping[str, Any] | None:
     """The settings of one's own for a task (None: not one of resel's); {} leaves the defaults."""
-    return {} if name == "paper" else None
+    return {} if name in ("paper", "small") else None
 
 
 METHOD = Method(

@@ -24,6 +24,7 @@ from resel.envs import (
 from resel.errors import BadInputError, ConfigError
 from resel.methods import (
     AUTO_STEPS,
+    Choice,
     Learner,
     World,
     auto_choices,
@@ -130,9 +131,14 @@ class Agent:
         **settings: Any,
     ) -> None:
         task, method = env if isinstance(env, str) else "", self._chosen(method)
+        self.choices: list[Choice] = []
+        """What the preset `auto` chose for the environment, and why."""
         if config is None:
-            looks = not task and preset in (None, "auto")
-            world = world_of(env, settings) if looks else None
+            usual = "paper" if get_task(task) is not None else "auto"
+            world = world_of(env, settings) if (preset or usual) == "auto" else None
+            if world is not None:
+                chosen = get_method(method or default_method())
+                self.choices = auto_choices(chosen, world, settings.get("steps", AUTO_STEPS))
             config = configure(
                 task, method=method, preset=preset, size=size, world=world, **settings
             )
@@ -364,6 +370,7 @@ class Agent:
         task = config.task if env is None else env
         config = config.replace(task=task if isinstance(task, str) else "")
         agent = cls.__new__(cls)
+        agent.choices = []
         agent._start(task, config, bundle)
         return agent
 

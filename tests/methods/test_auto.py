@@ -112,4 +112,5 @@ def test_an_agent_looks_at_what_it_is_given() -> None:
     assert world_of(3, {}) is None  # type: ignore[arg-type]
     agent = resel.RESeL("CartPole-v1", device="cpu", encoder="gru")
     assert agent.config.training.deviation_episodes > 0 and agent.config.network.width == 64
+    assert {c.name for c in agent.choices} >= {"gamma", "size"}
     agent.close()

@@ -5,6 +5,7 @@ group `resel.methods` by the package that has it.
 """
 
 from resel.methods import mf_rnn, resel, sac, sac_gru, sac_mlp, td3, td3_mlp, tqc
+from resel.methods._encoder_rate import EncoderRate
 from resel.methods.auto import STEPS as AUTO_STEPS
 from resel.methods.auto import Choice, World, auto_choices
 from resel.methods.base import Learner, Metrics
@@ -27,6 +28,7 @@ for _module in (resel, sac, sac_mlp, td3, td3_mlp, tqc, sac_gru, mf_rnn):
 __all__ = [
     "AUTO_STEPS",
     "Choice",
+    "EncoderRate",
     "Learner",
     "Method",
     "Metrics",

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from resel.config import SizeName
 from resel.envs import CheckedEnv, own_limit
-from resel.errors import ConfigError
 from resel.methods.registry import Method
 
 STEPS = 50_000
@@ -54,12 +53,7 @@ class Choice(NamedTuple):
 
 def auto_choices(method: Method, world: World, steps: int) -> list[Choice]:
     """What the preset `auto` sets, `size` among it; may hold settings that a method has not."""
-    small, paper = method.preset(None, "small"), method.preset(None, "paper")
-    if small is None or paper is None:
-        raise ConfigError(
-            f"preset='auto' starts from the preset 'small', which {method.name} does not have: "
-            "give it one, or use preset='paper'."
-        )
+    small, paper = method.preset(None, "small") or {}, method.preset(None, "paper") or {}
     return [
         Choice("steps", steps, "as asked for" if steps != STEPS else "an hour or less on a CPU"),
         *_of_length(dict(small), {**dataclasses.asdict(method.settings()), **paper}, steps),
@@ -87,13 +81,15 @@ def _of_length(small: dict[str, Any], paper: dict[str, Any], steps: int) -> Iter
 
 def _of_episodes(world: World, steps: int) -> Iterator[Choice]:
     horizon = world.horizon or _HORIZON
-    known = "episodes of up to" if world.horizon else "no known end, so taken as episodes of"
     gamma = round(1 - 5 / min(max(horizon, 100), 500), 3)
-    yield Choice("gamma", gamma, f"{known} {horizon:,} steps")
+    reason = f"episodes of up to {horizon:,} steps"
+    if world.horizon is None:
+        reason = f"taken as {reason}: they have no declared end (max_episode_steps)"
+    yield Choice("gamma", gamma, reason)
     batch = min(max(400, 2 * horizon), 2000)
     yield Choice("batch_steps", batch, "two of the longest episodes, within 400 and 2,000")
     warmup = min(max(1000, steps // 50), 5000)
-    yield Choice("warmup_steps", warmup, "a fiftieth of the training, within 1,000 and 5,000")
+    yield Choice("warmup_steps", warmup, "1,000, or a fiftieth of a longer training, up to 5,000")
 
 
 def _of_spaces(world: World) -> Iterator[Choice]:
@@ -112,7 +108,7 @@ def _of_spaces(world: World) -> Iterator[Choice]:
 
 def _of_loop(steps: int) -> Iterator[Choice]:
     every = max(500, steps // 20)
-    yield Choice("eval_every", every, "twenty evaluations")
+    yield Choice("eval_every", every, "a twentieth of the training, 500 at least")
     yield Choice("eval_episodes", 10, "enough to see a trend")
-    yield Choice("checkpoint_every", 5 * every, "four checkpoints")
+    yield Choice("checkpoint_every", 5 * every, "every fifth evaluation")
     yield Choice("buffer_steps", min(steps, 1_000_000), "everything that is seen, up to a million")

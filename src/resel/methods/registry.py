@@ -21,6 +21,11 @@ Preset = Callable[[TaskSpec | None, str], Mapping[str, Any] | None]
 is no preset of that name."""
 
 
+def defaults(task: TaskSpec | None, name: str) -> Mapping[str, Any] | None:
+    """The presets of a method that has none of its own."""
+    return {} if name in ("paper", "small") else None
+
+
 @dataclass(frozen=True)
 class Method:
     """A method as people ask for it."""
@@ -39,7 +44,8 @@ class Method:
     """The sizes of its networks, a frozen dataclass too."""
     encoder: str | None
     """The context encoder it has by default; None if it can have none."""
-    preset: Preset
+    preset: Preset = defaults
+    """Its settings by task."""
     spaces: tuple[Space, ...] = ("Box", "Discrete")
     """The actions it can learn."""
     figures: tuple[str, ...] = ()
