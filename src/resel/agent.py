@@ -11,12 +11,13 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from resel.config import Config, SizeName
+from resel.config import Config, SizeName, TrainingConfig
 from resel.envs import (
     AnyEnv,
     CheckedEnv,
     Env,
     EnvFactory,
+    SubprocEnv,
     build,
     check_spaces,
     spaces_of,
@@ -96,14 +97,16 @@ def world_of(env: str | Env | EnvFactory, settings: Mapping[str, Any]) -> World 
     if isinstance(env, str):
         given = {**settings.get("env_kwargs", {})}
         made = make_env(env, env_kwargs={k: 1 if v == "seed" else v for k, v in given.items()})
-    elif callable(env):
-        made = build(env, "The environment")
-    else:
+    elif not callable(env):
         return None
-    try:
+    elif settings.get("env_workers"):  # it may not be possible, or not safe, to make it here
+        timeout = settings.get("env_timeout", TrainingConfig().env_timeout)
+        with closing(SubprocEnv(env, timeout)) as worker:
+            return World.of(worker.ready(), limit)
+    else:
+        made = build(env, "The environment")
+    with closing(made):
         return World.of(CheckedEnv(made), limit)
-    finally:
-        made.close()
 
 
 class Agent:

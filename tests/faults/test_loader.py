@@ -121,9 +121,13 @@ def _items(bundle: Bundle) -> list[tuple[str, tuple[Any, ...]]]:
     return found
 
 
+LATER = {("log", "mmer"), ("log", "recent"), ("clock", "cpu_seconds")}
+"""What checkpoints of before do not have."""
+
+
 def test_each_missing_item_is_named(saved: tuple[Run, Path]) -> None:
     bundle = read_bundle(saved[1] / NEWEST, "checkpoint")
-    items = _items(bundle)
+    items = [item for item in _items(bundle) if item[1] not in LATER]
     assert len(items) > 150
     for part, keys in items:
         broken = dataclasses.replace(bundle, **{part: _without(getattr(bundle, part), keys)})

@@ -110,7 +110,7 @@ def test_one_run(tmp_path: Path) -> None:
     names = [trace["name"] for trace in page.figures["gradient-norms"]["data"]]
     assert names == ["critic/context_encoder", "policy/other"]
     assert {"entropy", "alpha", "q-values", "speed", "time", "padding_share"} <= set(page.figures)
-    assert page.row("lr_policy") == ["lr_policy", "0.125", "0.003"]
+    assert page.row("lr_policy") == ["lr_policy", "0.125", "0.001"]
     assert page.row("processor")[1] == "Some processor"
     assert page.row("threads")[1] == "1"
     assert page.row("1,000")[1:] == ["environment restarted", "it broke (env 0)"]

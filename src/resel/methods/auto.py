@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from resel.config import SizeName
-from resel.envs import CheckedEnv, own_limit
+from resel.envs import AnyEnv, CheckedEnv, own_limit
 from resel.methods.registry import Method
 
 STEPS = 50_000
@@ -36,11 +36,15 @@ class World:
     """Steps of the longest episode; None if it has no end that is known."""
 
     @classmethod
-    def of(cls, env: CheckedEnv, limit: int | None = None) -> World:
-        """Of an environment, whose episodes are cut after `limit` steps if that is given."""
+    def of(cls, env: AnyEnv, limit: int | None = None) -> World:
+        """Of an environment, whose episodes are cut after `limit` steps if that is given.
+
+        What runs in a process of its own does not tell its own limit.
+        """
         bounds = env.observation.bounds()
         unit = bounds is not None and all(abs(bound).max() <= 1 for bound in bounds)
-        return cls(env.action.discrete, unit, limit or own_limit(env.env))
+        own = own_limit(env.env) if isinstance(env, CheckedEnv) else None
+        return cls(env.action.discrete, unit, limit or own)
 
 
 class Choice(NamedTuple):
