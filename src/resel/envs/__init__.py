@@ -1,5 +1,6 @@
 """Environments as the loop sees them: spaces, checks, processes of their own, restarts."""
 
+from resel.envs._arrays import brief
 from resel.envs.checked import (
     AnyEnv,
     CheckedEnv,
@@ -32,6 +33,7 @@ __all__ = [
     "StepResult",
     "SubprocEnv",
     "Told",
+    "brief",
     "build",
     "check_spaces",
     "in_words",

@@ -11,7 +11,7 @@ from gymnasium.envs.registration import EnvSpec, WrapperSpec
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import RecordConstructorArgs
 
-from resel.envs._arrays import brief
+from resel.envs import brief
 from resel.errors import BadInputError, ConfigError
 
 
