@@ -24,7 +24,7 @@ BACK = 3
 def words(encoder: str) -> list[str]:
     """The command that trains one of the two agents."""
     folder = ["--run-dir", str(FOLDER / encoder), "--resume", "auto"]
-    return ["train", TASK, "--encoder", encoder, "--steps", "5000", *folder]
+    return ["train", TASK, "--encoder", encoder, "--steps", "7000", *folder]
 
 
 def command(*given: str) -> None:
