@@ -180,7 +180,7 @@ class Learner(ABC):
         return {
             name: AutoRate(groups, self.optimizers[name], self.settings.auto_lr_start)
             for name, groups in self.groups.items()
-            if len(groups) == 2
+            if name in ("policy", "critic") and len(groups) == 2  # of which outputs are known
         }
 
     def steer_rates(self, batch: Batch) -> dict[str, float]:

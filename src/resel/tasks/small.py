@@ -41,8 +41,7 @@ def tasks() -> Iterator[TaskSpec]:
         family="small",
         summary="Swing up a pendulum under an unseen gravity.",
         entry_point="resel.tasks.randomize:gravity_env",
-        # g from 6.7 to 15: from 17 on the pendulum's torque and its limit of speed no longer
-        # bring it up.
+        # g from 6.7 to 15: much more, and torque and limit of speed no longer bring it up.
         kwargs={"robot": "Pendulum", "limit": 1.0},
         evaluation_kwargs={"split": "test"},
         horizon=200,
