@@ -10,6 +10,8 @@ import torch
 
 from resel.training.threads import suitable_threads
 
+LAUNCHER = (sys.executable, "-m", "resel.cli")
+"""The command, in a process of its own."""
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _KEPT = 1 << 30

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from fake_runs import fake_job, write_run
 
+from resel._process import LAUNCHER
 from resel.experiments.engines import Ledger, _ledger, _process, read_state, run_local, slurm_script
-from resel.experiments.plan import LAUNCHER, Job
+from resel.experiments.plan import Job
 from resel.runs import RunDirectory
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from resel._process import LAUNCHER
 from resel.benchmarks import UpdateCost, measure_cost
 from resel.config import Config
 from resel.data import ReplayBuffer
@@ -48,7 +49,7 @@ def test_arithmetic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert job.disk == 3 * (buffer + 10) + 2 * 10 + 5_000_000
     assert job.run.parent == tmp_path / "runs"
     words = list(job.command)
-    assert words[:4] == [*planning.LAUNCHER, "train"] and words[4] == "TMaze-v0"
+    assert words[:4] == [*LAUNCHER, "train"] and words[4] == "TMaze-v0"
     for flag, value in (("--resume", "auto"), ("--run-dir", str(job.run)), ("--threads", "1")):
         assert words[words.index(flag) + 1] == value
 

@@ -5,6 +5,7 @@ from resel.benchmarks.buffer import BufferBench
 from resel.benchmarks.cost import UpdateCost, measure_cost
 from resel.benchmarks.scaling import ScalingBench
 from resel.benchmarks.scan import ScanBench
+from resel.benchmarks.solve import SolveBench
 from resel.benchmarks.step import StepBench
 from resel.benchmarks.update import UpdateBench
 
@@ -24,5 +25,6 @@ PARTS: tuple[Bench, ...] = (
     StepBench(),
     ScalingBench(),
     BufferBench(),
+    SolveBench(),
 )
 """Every part, with its defaults."""

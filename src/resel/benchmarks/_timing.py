@@ -109,10 +109,10 @@ def watch_machine() -> Iterator[list[str]]:
     """Collects, in the list it gives, what speaks against the numbers taken meanwhile."""
     doubts: list[str] = []
     load = os.getloadavg()[0]
-    machine, own, wall = _busy_seconds(), time.process_time(), time.perf_counter()
+    machine, own, wall = _busy_seconds(), _own_seconds(), time.perf_counter()
     yield doubts
     elapsed = max(time.perf_counter() - wall, 1e-9)
-    own = time.process_time() - own
+    own = _own_seconds() - own
     doubts += find_doubts(
         torch.get_num_threads(),
         load=max(load, os.getloadavg()[0]),
@@ -137,6 +137,12 @@ def find_doubts(threads: int, load: float, used: float, by_others: float) -> lis
             f"more threads than the {threads} asked for were running: {used:.1f} processors used"
         )
     return doubts
+
+
+def _own_seconds() -> float:
+    """Processor seconds of this process and of those it started that have ended."""
+    spent = os.times()
+    return spent.user + spent.system + spent.children_user + spent.children_system
 
 
 def _busy_seconds() -> float:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from resel.experiments._settings import Scale, Setting, Study
-from resel.tasks import get_task
+from resel.tasks import TaskSpec, get_task
 
 _BRIEF: dict[str, Any] = {"steps": 3000, "eval_every": 1000, "checkpoint_every": 1500}
 """Enough to see that all of it runs."""
@@ -14,8 +14,7 @@ _BRIEF: dict[str, Any] = {"steps": 3000, "eval_every": 1000, "checkpoint_every":
 _LENGTHS = (20, 40, 200)
 """Of the T-maze; the first is that of the training."""
 
-_THRESHOLDS = {"Pendulum-P-v0": -170.0, "CartPole-P-v0": 450.0, "MountainCarContinuous-P-v0": 90.0}
-"""Returns whose first evaluation is asked for."""
+_WITHOUT_VELOCITIES = ("Pendulum-P-v0", "CartPole-P-v0", "MountainCarContinuous-P-v0")
 
 _PUBLISHED = (
     "RepeatPreviousEasy",
@@ -39,8 +38,6 @@ _OTHERS = (
 _HARDER = ("RepeatPreviousMedium",)
 _THREE_SEEDS = _PUBLISHED[:3]
 """Tasks with three seeds, and without a memory as well."""
-_MAXIMA = ("RepeatPrevious", "RepeatFirst", "PositionOnlyCartPole")
-"""Worlds in which a return of 1 is certain to be possible."""
 _HELD = 0.999
 _BETWEEN = 50
 """Episodes between two evaluations of a run that may end early: of three in a row, the first and
@@ -61,9 +58,9 @@ def tmaze_study(scale: Scale) -> Study:
 def novel_study(scale: Scale) -> Study:
     """Classic control without velocities, at the steps of the tasks' presets."""
     brief = scale == "smoke"
-    settings = tuple(Setting(task, _BRIEF if brief else {}) for task in _THRESHOLDS)
+    settings = tuple(Setting(task, _BRIEF if brief else {}) for task in _WITHOUT_VELOCITIES)
     numbers = {
-        "thresholds": _THRESHOLDS,
+        "thresholds": {task: _spec(task).threshold for task in _WITHOUT_VELOCITIES},
         "last_episodes": 5 if brief else 50,
         "best_episodes": 10 if brief else 100,
     }
@@ -103,8 +100,13 @@ def _popgym(
 
 def _until_held(task: str) -> dict[str, Any]:
     """Ends a run early where the maximum is known."""
-    spec = get_task(task)
-    assert spec is not None
-    if not task.removeprefix("popgym-").startswith(_MAXIMA):
+    spec = _spec(task)
+    if spec.threshold is None:
         return {}
     return {"stop_return": _HELD, "eval_every": _BETWEEN * spec.horizon}
+
+
+def _spec(task: str) -> TaskSpec:
+    spec = get_task(task)
+    assert spec is not None
+    return spec

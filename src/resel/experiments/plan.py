@@ -11,11 +11,11 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from resel._process import LAUNCHER
 from resel.analysis.runs import environment_so_far
 from resel.benchmarks import UpdateCost, measure_cost
 from resel.config import Config
@@ -27,7 +27,6 @@ from resel.runs import available_memory
 from resel.tasks import get_task
 from resel.training.threads import suitable_threads, width_of
 
-LAUNCHER = (sys.executable, "-m", "resel.cli")
 _CHECKPOINTS = 3
 """Two are kept while the next is written."""
 _AGENTS = 2

@@ -23,7 +23,10 @@ _TMAZE_LENGTH = 20
 
 def tasks() -> Iterator[TaskSpec]:
     """The family, in the order it is listed."""
-    for suffix, keep, seen in (("P", [0, 1], "the angle"), ("V", [2], "the angular velocity")):
+    for suffix, keep, seen, threshold in (
+        ("P", [0, 1], "the angle", -170.0),
+        ("V", [2], "the angular velocity", -200.0),
+    ):
         yield TaskSpec(
             id=f"Pendulum-{suffix}-v0",
             family="small",
@@ -35,6 +38,7 @@ def tasks() -> Iterator[TaskSpec]:
             action_size=1,
             settings=SETTINGS,
             hints=_PENDULUM,
+            threshold=threshold,
         )
     yield TaskSpec(
         id="Pendulum-gravity-v0",
@@ -50,7 +54,10 @@ def tasks() -> Iterator[TaskSpec]:
         settings={**SETTINGS, "eval_episodes": 20},
         hints=_PENDULUM,
     )
-    for suffix, keep, seen in (("P", [0, 2], "the positions"), ("V", [1, 3], "the velocities")):
+    for suffix, keep, seen, threshold in (
+        ("P", [0, 2], "the positions", 450.0),
+        ("V", [1, 3], "the velocities", 400.0),
+    ):
         yield TaskSpec(
             id=f"CartPole-{suffix}-v0",
             family="small",
@@ -62,6 +69,7 @@ def tasks() -> Iterator[TaskSpec]:
             action_size=2,
             settings=SETTINGS,
             hints=_CARTPOLE,
+            threshold=threshold,
         )
     yield TaskSpec(
         id="MountainCarContinuous-P-v0",
@@ -74,6 +82,7 @@ def tasks() -> Iterator[TaskSpec]:
         action_size=1,
         settings={**SETTINGS, "steps": 60_000},
         hints=_MOUNTAIN_CAR,
+        threshold=90.0,
     )
     yield TaskSpec(
         id="TMaze-v0",
@@ -86,4 +95,5 @@ def tasks() -> Iterator[TaskSpec]:
         observation_size=3,
         action_size=4,
         settings={**SETTINGS, "eval_episodes": 50},
+        threshold=0.95,
     )

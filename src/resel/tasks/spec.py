@@ -44,6 +44,9 @@ class TaskSpec:
     needs: Needs | None = None
     """The optional package without which the environment cannot be made."""
 
+    threshold: float | None = None
+    """The return that counts as solved; None where nobody has said so."""
+
     @property
     def steps(self) -> int:
         """Environment steps of a training run."""

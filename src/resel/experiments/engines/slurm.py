@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Sequence
 from math import ceil
 
-from resel.experiments.plan import LAUNCHER, Job
+from resel._process import LAUNCHER
+from resel.experiments.plan import Job
 
 _NOTICE = 120
 """Seconds between Slurm's SIGTERM and its SIGKILL: time to save."""
