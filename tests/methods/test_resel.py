@@ -12,7 +12,7 @@ from torch import Tensor
 
 from resel.config import Config
 from resel.data import Batch, ReplayBuffer, Trajectory, pack
-from resel.errors import DamagedFileError
+from resel.errors import ConfigError, DamagedFileError
 from resel.methods import build_learner
 from resel.networks import Dimensions
 
@@ -123,6 +123,33 @@ def test_the_temperature_starts_at_one_and_steers_to_the_target_entropy() -> Non
 def test_target_entropy(dims: Dimensions, coefficient: float | None, expected: float) -> None:
     learner = make_learner(dims, target_entropy_scale=coefficient)
     assert learner.temperature.target_entropy == pytest.approx(expected)
+
+
+def test_the_target_entropy_falls() -> None:
+    learner = make_learner(DISCRETE, target_entropy_scale=1.5, lr_alpha=0.01, entropy_half_life=10)
+    # No policy is as random as 1.5 log(4): alpha rises until the target has fallen below it.
+    signs = []
+    for updates in (0, 2, 100, 102):
+        learner.updates = updates
+        before = learner.temperature.log_alpha.item()
+        learner.temperature.optimizer.state.clear()
+        learner.update(make_batch(DISCRETE, updates))
+        signs.append(math.copysign(1, learner.temperature.log_alpha.item() - before))
+    assert signs == [1, 1, -1, -1]
+
+
+@pytest.mark.parametrize(
+    ("dims", "changes", "said"),
+    [
+        (BOX, {"policy_kl": "forward"}, "policy_kl=forward is for Discrete actions"),
+        (BOX, {"entropy_half_life": 9}, "entropy_half_life=9 is for Discrete actions"),
+        (DISCRETE, {"entropy_half_life": 9, "alpha": 0.1}, "does not have: leave one of them out"),
+        (DISCRETE, {"entropy_half_life": 0}, "entropy_half_life"),
+    ],
+)
+def test_refused(dims: Dimensions, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        make_learner(dims, **changes)
 
 
 def test_the_target_starts_as_the_critic_and_follows_slowly() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from resel.agent import configure
 from resel.experiments._settings import Scale, Setting, Study
 
 _LONG_TASK = "CartPole-P-v0"
@@ -36,7 +35,7 @@ def _long(base: Mapping[str, Any], seeds: tuple[int, ...]) -> Iterator[Setting]:
     specific = {} if _SPECIFIC is None else {"lr_context_encoder": _SPECIFIC}
     for group, values in (
         ("LR_CE specific", specific),
-        ("LR_CE = LR_other", {"lr_context_encoder": configure(_LONG_TASK).algorithm.lr_policy}),
+        ("LR_CE = LR_other", {"lr_context_encoder": None}),
         ("LR_CE auto", {"lr_context_encoder": "auto"}),
     ):
         panel = f"{_LONG_TASK}, {base['size']} network"

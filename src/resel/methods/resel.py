@@ -65,6 +65,9 @@ class ReselSettings(EncoderRate):
     target_entropy_scale: float | None = None
     """Target entropy = -scale x action size (Box) or scale x log(actions) (Discrete); None means 1
     for Box and 0.2 for Discrete."""
+    entropy_half_life: Count | None = None
+    """Discrete: updates in which the target entropy falls to a half, again and again; None keeps
+    it."""
     critic_entropy: bool = True
     """Whether the policy's entropy is part of the critic's target; it always is of the policy's
     loss."""
@@ -100,7 +103,14 @@ class ReselSettings(EncoderRate):
         one_of(self, "policy_kl", PolicyKL)
         positive(self, "lr_policy", "lr_critic", "lr_alpha", "reward_scale")
         at_least(
-            self, 1, "batch_steps", "context_length", "subset_size", "n_critics", "policy_delay"
+            self,
+            1,
+            "batch_steps",
+            "context_length",
+            "subset_size",
+            "n_critics",
+            "policy_delay",
+            "entropy_half_life",
         )
         between(self, 0.0, 1.0, "gamma", "tau")
         finite(self, "target_entropy_scale")
@@ -109,6 +119,11 @@ class ReselSettings(EncoderRate):
             raise ConfigError(
                 f"subset_size={self.subset_size} heads cannot be drawn from "
                 f"n_critics={self.n_critics}: lower subset_size or raise n_critics."
+            )
+        if self.entropy_half_life is not None and self.alpha is not None:
+            raise ConfigError(
+                f"entropy_half_life={self.entropy_half_life} is of the target entropy, which a "
+                f"temperature kept at alpha={self.alpha} does not have: leave one of them out."
             )
 
 
@@ -120,11 +135,12 @@ class ReselLearner(Learner):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         settings, dims = self.settings, self.dims
-        if settings.policy_kl == "forward" and not dims.discrete:
-            raise ConfigError(
-                "policy_kl=forward is for Discrete actions, and the actions here are Box: leave it "
-                "out."
-            )
+        for name, usual in (("policy_kl", "reverse"), ("entropy_half_life", None)):
+            if getattr(settings, name) != usual and not dims.discrete:
+                raise ConfigError(
+                    f"{name}={getattr(settings, name)} is for Discrete actions, and the actions "
+                    "here are Box: leave it out."
+                )
         self.temperature: Temperature = Temperature(
             settings.alpha,
             settings.lr_alpha,
@@ -179,7 +195,7 @@ class ReselLearner(Learner):
             policy_loss, entropy = self._policy_values(batch, inputs, policy, alpha)
             # The temperature learns from the entropy alone, so it is finite if the policy's are.
             skipped = self.step("policy", [policy_loss, entropy], metrics if want_metrics else None)
-            self.temperature.step(entropy, skipped)
+            self.temperature.step(entropy, skipped, self._entropy_left)
             if want_metrics:
                 metrics |= {"policy_loss": policy_loss.detach(), "entropy": entropy.detach()}
                 metrics |= self._context_statistics(batch, inputs)
@@ -192,6 +208,12 @@ class ReselLearner(Learner):
             }
         self.updates += 1
         return metrics
+
+    @property
+    def _entropy_left(self) -> float:
+        """The share of the target entropy that is asked for by now."""
+        half_life = self.settings.entropy_half_life
+        return 1.0 if half_life is None else 0.5 ** (self.updates / half_life)
 
     def policy_values(self, batch: Batch, inputs: ContextInputs) -> list[Tensor]:
         policy = self.policy(inputs, batch.is_first)

@@ -52,12 +52,15 @@ class Temperature:
         """alpha now, without gradient."""
         return self.log_alpha.detach().exp()
 
-    def step(self, entropy: Tensor, skipped: Tensor) -> None:
-        """Steer by the policy's entropy, unless the policy's own step was left out (1, else 0)."""
+    def step(self, entropy: Tensor, skipped: Tensor, share: float = 1.0) -> None:
+        """Steer the policy's entropy to a share of the target.
+
+        Nothing moves if the policy's own step was left out (`skipped` is then 1, else 0).
+        """
         if self.optimizer is None:
             return
         self.optimizer.zero_grad(set_to_none=False)
-        self._loss(self.log_alpha, entropy, self.target_entropy).backward()  # type: ignore[no-untyped-call]
+        self._loss(self.log_alpha, entropy, share * self.target_entropy).backward()  # type: ignore[no-untyped-call]
         self.optimizer.found_inf = skipped  # type: ignore[attr-defined]
         self.optimizer.step()
         if self._largest_log is not None:
