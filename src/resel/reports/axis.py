@@ -9,7 +9,7 @@ _FEWEST = 4
 """Points of a line that has a second half."""
 _SQUEEZED = 0.2
 """Part of the whole axis; if the second half of training fills more of it, nothing is cut off."""
-_LEVEL = 0.005
+_LEVEL = 0.001
 """Nor if it fills less: there is nothing to see but the way up."""
 _MOST_CUT = 1 / 3
 """Nor if more than this part of all points would be."""

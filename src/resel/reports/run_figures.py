@@ -153,7 +153,7 @@ def _learning_since(run: RunRecord) -> int:
     """The record after the one in which learning began, whose speed is half the warm-up's."""
     steps, rates = run.points("timing", _RATES[0])
     learned = [step for step, rate in zip(steps, rates, strict=True) if rate > 0]
-    return learned[1] if len(learned) > 1 else 0
+    return learned[:2][-1] if learned else 0
 
 
 def _after(begun: int, steps: list[int], values: list[float]) -> tuple[list[int], list[float]]:
