@@ -19,6 +19,11 @@ def test_the_second_half_fills_the_axis() -> None:
     assert -250 < low < -180 and -135 < high < -100 and cut == -1500
 
 
+def test_a_short_run_whose_start_was_far_below() -> None:
+    fitted = fitted_axis([(STEPS[:8], [-300.0, -100.0, -26.0, -9.0, -6.5, -6.2, -6.1, -6.4])])
+    assert fitted is not None and -30 < fitted[0] < -10
+
+
 def test_a_peak_that_was_lost_again_is_shown() -> None:
     values = [-9000.0, 300.0, *[90.0, 110.0] * 4]
     fitted = fitted_axis([(STEPS, values)])
@@ -40,7 +45,7 @@ def test_the_shading_of_the_second_half_is_shown() -> None:
         [-1500.0, -140.0],
         [float(x) for x in STEPS],  # it learns all the time
         [0.0, 0.0, 0.0, *[1.0] * 7],  # it is solved: only the way up is of interest
-        [-1500.0, -1400.0, -1500.0, -1450.0, -140.0, *[-136.0, -139.0] * 2, -135.0],  # late
+        [-1500.0, -1400.0, -1500.0, -1450.0, -1500.0, *[-136.0, -139.0] * 2, -135.0],  # late
     ],
 )
 def test_nothing_is_cut_off(values: list[float]) -> None:

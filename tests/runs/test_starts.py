@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from resel.runs import RunDirectory
 from resel.runs.starts import command_line, starts_with_this
-
-_PRINT = "from resel.runs.starts import command_line; print(command_line())"
 
 
 def test_every_start_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,17 +31,18 @@ def test_a_record_that_cannot_be_read_stops_nothing(tmp_path: Path, text: str) -
         assert len(starts_with_this(run)) == 1
 
 
-def test_the_command_is_as_one_types_it(tmp_path: Path) -> None:
-    script = tmp_path / "my program.py"
-    script.write_text(_PRINT)
-    said = subprocess.check_output([sys.executable, str(script), "a b", "--x=1"], text=True)
-    assert said == "'my program.py' 'a b' --x=1\n"
-
-
-def test_a_module_is_named_by_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Spec:
-        name = "resel.cli.__main__"
-
-    monkeypatch.setattr(sys.modules["__main__"], "__spec__", Spec)
-    monkeypatch.setattr(sys, "argv", ["/somewhere/resel/cli/__main__.py", "train", "X"])
-    assert command_line() == "resel train X"
+@pytest.mark.parametrize(
+    ("module", "program", "typed"),
+    [
+        (None, "/usr/bin/resel", "resel train 'a b'"),
+        (None, "my program.py", "'my program.py' train 'a b'"),
+        ("resel.cli.__main__", "/somewhere/resel/cli/__main__.py", "resel train 'a b'"),
+    ],
+)
+def test_the_command_is_as_one_types_it(
+    monkeypatch: pytest.MonkeyPatch, module: str | None, program: str, typed: str
+) -> None:
+    spec = None if module is None else SimpleNamespace(name=module)
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", spec)
+    monkeypatch.setattr(sys, "argv", [program, "train", "a b"])
+    assert command_line() == typed

@@ -11,7 +11,7 @@ _SQUEEZED = 0.2
 """Part of the whole axis; if the second half of training fills more of it, nothing is cut off."""
 _LEVEL = 0.001
 """Nor if it fills less: there is nothing to see but the way up."""
-_MOST_CUT = 1 / 3
+_MOST_CUT = 0.45
 """Nor if more than this part of all points would be."""
 _LEAST = 0.05
 """Part of the whole axis that is shown at least, or noise would look like a difference."""

@@ -11,10 +11,16 @@ _FIRST = 4
 _KINDS = {"completed": "good", "interrupted": "open", "no result yet": "open"}
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[Cell]], marked: Iterable[int] = ()) -> Html:
+def table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    marked: Iterable[int] = (),
+    first: int = _FIRST,
+) -> Html:
     """A table that sorts by a click on its heads; `marked` rows stand out.
 
-    The columns are in the order of their importance. One in which nothing stands is left out.
+    The columns are in the order of their importance: a phone shows the `first` ones before it is
+    asked for more. A column in which nothing stands is left out.
     """
     listed, chosen = [list(row) for row in rows], set(marked)
     columns = [
@@ -28,7 +34,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Cell]], marked: Iterable
     )
     cells = [
         [
-            f'<td class="{f"{kind} more" if index >= _FIRST else kind}" data-head="{escape(name)}">'
+            f'<td class="{f"{kind} more" if index >= first else kind}" data-head="{escape(name)}">'
             f"{text}</td>"
             for text in column_cells(column)
         ]

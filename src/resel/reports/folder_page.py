@@ -149,10 +149,14 @@ def _settings(compared: Sequence[Study]) -> list[Part]:
         own = {name: value for name, value in chosen.items() if name not in alike}
         if own:
             rows.append([task, label, table_text(_words(own))])
-    said = f"Not the task's own, in all runs: {_words(alike) or 'nothing'}."
-    parts: list[Part] = [paragraph(said)]
+    if not alike and not rows:
+        return [paragraph("All settings are the task's own.")]
+    other = "settings that are not the task's own"
+    parts: list[Part] = []
+    if alike:
+        parts.append(paragraph(f"In all runs, {other}: {_words(alike)}."))
     if rows:
-        parts.append(table(("task", "label", "and beside these"), rows))
+        parts.append(table(("task", "label", "and beside these" if alike else other), rows))
     return parts
 
 

@@ -23,7 +23,7 @@ def overview_parts(
     parts = [verdict(_states(found), words)]
     rows = [_best(heading, study) for heading, study in compared]
     heads = ("task", "best", "final return ± standard error", "ahead by", "of", "finished")
-    parts.append(table(heads, rows))
+    parts.append(table(heads, rows, first=len(heads)))
     if any(row[3] is not None for row in rows):
         parts.append(
             paragraph(
