@@ -28,7 +28,7 @@ def test_a_whole_run(tmp_path: Path) -> None:
         "completed",
         2000,
         3.0,
-        0.5,
+        1.0,
     )
     assert run.points("eval", "return_mean") == ([0, 1000, 2000], [1.0, 2.0, 4.0])
 

@@ -97,6 +97,12 @@ def test_signals_stop_the_run_and_it_goes_on(tiny_flags: list[str], tmp_path: Pa
     second = read(run / "result.json")
     assert second["status"] == "interrupted" and second["steps"] >= first["steps"] + 20
 
+    commands = [entry["command"] for entry in read(run / "environment.json")["starts"]]
+    assert commands == [
+        shlex.join(["resel", "train", "TMaze-v0", *flags, "--steps", "1e6"]),
+        found[1],
+    ]
+
     steps = ["--steps", str(second["steps"] + 15)]
     assert main(["train", "TMaze-v0", *flags, *steps, "--resume", "auto"]) == 0
     assert read(run / "result.json")["status"] == "completed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,8 @@ def test_the_files_of_a_run(finished: Path) -> None:
 
     environment = read(finished / "environment.json")
     assert environment["device"] == "cpu" and environment["versions"]["torch"]
+    (start,) = environment["starts"]
+    assert datetime.fromisoformat(start["at"]).tzinfo is not None and start["command"]
     groups = {(g["network"], g["group"]): g for g in environment["parameter_groups"]}
     assert set(groups) == {
         (network, group)

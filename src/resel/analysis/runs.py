@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,14 @@ WITHOUT_EFFECT = {"seed", "device", "threads", "log_every", "checkpoint_every"}
 WITHOUT_EFFECT |= {"env_workers", "env_timeout", "env_restarts"}
 
 _TAIL = 64_000
+
+
+@dataclass(frozen=True)
+class Start:
+    """One of the times a run was started or continued."""
+
+    at: datetime
+    command: str
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,18 @@ class RunRecord:
     def label(self) -> str:
         """What it is called where it stands alone."""
         return f"{run_label(self.config)}, seed {self.seed}"
+
+    @property
+    def starts(self) -> list[Start]:
+        """When and by which commands it was started, where that was recorded."""
+        recorded = self.environment.get("starts")
+        found = []
+        for entry in recorded if isinstance(recorded, list) else []:
+            try:
+                found.append(Start(datetime.fromisoformat(entry["at"]), str(entry["command"])))
+            except (LookupError, TypeError, ValueError):
+                continue
+        return found
 
     def lines(self, kind: str) -> list[dict[str, Any]]:
         """The records of one kind, in the order they were written."""

@@ -1,75 +1,48 @@
-"""Pieces of the page. Whatever comes from a run passes through `escape` here, once."""
+"""Pieces of the page. Whatever comes from a run passes through `escape`, once."""
 
 from __future__ import annotations
 
-import html
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from resel.reports.cells import Cell, Html, column_cells, escape, is_numeric, plain
+
+_FIRST = 4
+"""Columns that a phone shows before one asks for more."""
+_KINDS = {"completed": "good", "interrupted": "open", "no result yet": "open"}
 
 
-@dataclass(frozen=True)
-class Html:
-    """Text that is markup already; every other string is escaped."""
+def table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    marked: Iterable[int] = (),
+    first: int = _FIRST,
+) -> Html:
+    """A table that sorts by a click on its heads; `marked` rows stand out.
 
-    text: str
-
-
-Cell = str | int | float | None | Html
-
-
-def escape(text: object) -> str:
-    """Text that a browser shows as it is."""
-    return html.escape(str(text), quote=True)
-
-
-def number(value: float | None) -> str:
-    """A number for reading: four digits, or all of them before the point."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "–"
-    if isinstance(value, int) or (math.isfinite(value) and abs(value) >= 1000):
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
-
-
-def with_error(mean: float | None, error: float) -> Html | None:
-    """`mean ± error`, which sorts by the mean."""
-    if mean is None:
-        return None
-    shown = number(mean) + ("" if math.isnan(error) else f" ± {number(error)}")
-    return _sorted_by(mean, shown)
-
-
-def with_interval(value: float, low: float, high: float) -> Html | None:
-    """`value [low, high]`, which sorts by the value."""
-    if math.isnan(value):
-        return None
-    return _sorted_by(value, f"{number(value)} [{number(low)}, {number(high)}]")
-
-
-def duration(seconds: float | None) -> Html | None:
-    """Seconds as people say them."""
-    if seconds is None:
-        return None
-    minutes = seconds / 60
-    if minutes < 2:
-        shown = f"{seconds:.0f} s"
-    elif minutes < 120:
-        shown = f"{minutes:.0f} min"
-    else:
-        shown = f"{minutes / 60:.1f} h"
-    return _sorted_by(seconds, shown)
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[Cell]], marked: Iterable[int] = ()) -> Html:
-    """A table that sorts by a click on its heads; `marked` rows stand out."""
-    chosen = set(marked)
-    body = "".join(
-        f'<tr class="{"ours" if index in chosen else ""}">{"".join(map(_cell, row))}</tr>\n'
-        for index, row in enumerate(rows)
-    )
+    The columns are in the order of their importance: a phone shows the `first` ones before it is
+    asked for more. A column in which nothing stands is left out.
+    """
+    listed, chosen = [list(row) for row in rows], set(marked)
+    columns = [
+        (head, column, "number" if is_numeric(column) else "")
+        for head, column in zip(heads, _columns(listed, len(heads)), strict=True)
+        if not listed or any(cell is not None for cell in column)
+    ]
     head = "".join(
-        f'<th scope="col"><button type="button">{escape(h)}</button></th>' for h in heads
+        f'<th scope="col" class="{kind}"><button type="button">{escape(name)}</button></th>'
+        for name, _, kind in columns
+    )
+    cells = [
+        [
+            f'<td class="{f"{kind} more" if index >= first else kind}" data-head="{escape(name)}">'
+            f"{text}</td>"
+            for text in column_cells(column)
+        ]
+        for index, (name, column, kind) in enumerate(columns)
+    ]
+    body = "".join(
+        f'<tr class="{"ours" if index in chosen else ""}">{"".join(row)}</tr>\n'
+        for index, row in enumerate(zip(*cells, strict=True))
     )
     return Html(
         f'<div class="wide" tabindex="0"><table class="sortable"><thead><tr>{head}</tr></thead>\n'
@@ -77,27 +50,40 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Cell]], marked: Iterable
     )
 
 
-def _cell(value: Cell) -> str:
-    if value is None:
-        return "<td>–</td>"
-    if isinstance(value, Html):
-        return f"<td>{value.text}</td>"
-    if isinstance(value, str):
-        return f"<td>{escape(value)}</td>"
-    if isinstance(value, bool):
-        return f"<td>{value}</td>"
-    return f"<td>{_sorted_by(value, number(value)).text}</td>"
+def _columns(rows: Sequence[Sequence[Cell]], count: int) -> list[list[Cell]]:
+    return [[row[index] for row in rows] for index in range(count)]
 
 
-def _sorted_by(value: float, shown: str) -> Html:
-    key = "" if math.isnan(value) else f"{float(value)!r}".replace("inf", "Infinity")
-    return Html(f'<span class="number" data-value="{key}">{shown}</span>')
+def status(words: str, kind: str | None = None) -> Html:
+    """How a run stands, in the colour of a traffic light."""
+    return Html(f'<span class="status {kind or status_kind(words)}">{escape(words)}</span>')
+
+
+def status_kind(state: str) -> str:
+    """Whether the state of a run is good, open or bad."""
+    return _KINDS.get(state, "bad")
+
+
+def verdict(states: Iterable[Html], words: str) -> Html:
+    """The first line of a page: how things stand, and a sentence."""
+    return Html(f'<p class="verdict">{" ".join(s.text for s in states)} {escape(words)}</p>\n')
+
+
+def link(target: str, words: str) -> Html:
+    """A way to another place of the same file."""
+    return Html(f'<a href="#{escape(target)}">{escape(words)}</a>')
 
 
 def fold(summary: str, *content: Html) -> Html:
     """Content that a reader opens."""
     inner = "".join(piece.text for piece in content)
     return Html(f"<details><summary>{escape(summary)}</summary>\n{inner}</details>\n")
+
+
+def beside(*content: Html) -> Html:
+    """Blocks side by side, where there is room."""
+    inner = "".join(f"<div>{piece.text}</div>" for piece in content)
+    return Html(f'<div class="beside">{inner}</div>\n')
 
 
 def paragraph(text: str, kind: str = "text") -> Html:
@@ -113,12 +99,6 @@ def code(text: str) -> Html:
 def tiles(facts: Sequence[tuple[str, Cell]]) -> Html:
     """The few facts a reader looks for first."""
     inner = "".join(
-        f"<div><dt>{escape(name)}</dt><dd>{_plain(value)}</dd></div>" for name, value in facts
+        f"<div><dt>{escape(name)}</dt><dd>{plain(value)}</dd></div>" for name, value in facts
     )
     return Html(f'<dl class="tiles">{inner}</dl>\n')
-
-
-def _plain(value: Cell) -> str:
-    if isinstance(value, Html):
-        return value.text
-    return escape(value) if isinstance(value, str) else number(value)

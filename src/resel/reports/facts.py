@@ -9,8 +9,9 @@ from typing import Any
 from resel.agent import configure
 from resel.analysis.runs import RunRecord
 from resel.config import Config
+from resel.reports.cells import Cell, Html, escape
 from resel.reports.collection import Experiment
-from resel.reports.elements import Cell, Html, code, escape, fold, table
+from resel.reports.elements import code, fold, table
 from resel.runs import format_bytes
 
 _EVENT_WORDS = ("step", "kind", "event", "environment", "message", "traceback")
@@ -59,8 +60,8 @@ def machine_table(runs: Sequence[RunRecord]) -> Html:
     for run in runs:
         key = json.dumps(_place(run), sort_keys=True, default=str)
         count[key] = count.get(key, 0) + 1
-    rows = [(number, *_machine(json.loads(place)).values()) for place, number in count.items()]
-    return table(("runs", *_machine({})), rows)
+    rows = [(*_machine(json.loads(place)).values(), number) for place, number in count.items()]
+    return table((*_machine({}), "runs"), rows)
 
 
 def machine_facts(run: RunRecord) -> Html:
@@ -68,8 +69,21 @@ def machine_facts(run: RunRecord) -> Html:
     return table(("made with", "what"), list(_machine(_place(run)).items()))
 
 
+def machine_words(run: RunRecord) -> str:
+    """The machine of one run in a sentence."""
+    place, versions = run.environment, run.environment.get("versions")
+    known = versions if isinstance(versions, dict) else {}
+    words = [
+        place.get("gpu") or place.get("cpu") or "an unknown machine",
+        f"python {place['python']}" if "python" in place else "",
+        *(f"{name} {known[name]}" for name in ("torch", "resel") if known.get(name)),
+    ]
+    return f"Made with {', '.join(str(word) for word in words if word)}."
+
+
 def _place(run: RunRecord) -> dict[str, Any]:
-    return {k: v for k, v in run.environment.items() if k != "parameter_groups"}
+    apart = ("parameter_groups", "starts")
+    return {k: v for k, v in run.environment.items() if k not in apart}
 
 
 def _machine(place: Mapping[str, Any]) -> dict[str, Cell]:
@@ -78,7 +92,7 @@ def _machine(place: Mapping[str, Any]) -> dict[str, Cell]:
     return {
         "processor": _word(place.get("cpu")),
         "cores": _word(place.get("cores")),
-        "memory": format_bytes(memory) if isinstance(memory, int) else "–",
+        "memory": format_bytes(memory) if isinstance(memory, int) else None,
         "GPU": _word(place.get("gpu")),
         "device": _word(place.get("device")),
         "threads": _word(
@@ -86,12 +100,12 @@ def _machine(place: Mapping[str, Any]) -> dict[str, Cell]:
         ),  # 0 asks for a good number
         "system": _word(place.get("platform")),
         "python": _word(place.get("python")),
-        "packages": table_text(", ".join(f"{name} {_word(v)}" for name, v in listed)),
+        "packages": table_text(", ".join(f"{name} {v}" for name, v in listed if v is not None)),
     }
 
 
-def _word(value: object) -> str:
-    return "–" if value is None else str(value)
+def _word(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 def parameter_groups(run: RunRecord) -> Html | None:
@@ -100,8 +114,8 @@ def parameter_groups(run: RunRecord) -> Html | None:
     known = [g for g in groups if isinstance(g, dict)] if isinstance(groups, list) else []
     if not known:
         return None
-    keys = ("network", "group", "parameters", "tensors", "learning_rate")
-    heads = ("network", "group", "parameters", "tensors", "learning rate")
+    keys = ("network", "group", "learning_rate", "parameters", "tensors")
+    heads = ("network", "group", "learning rate", "parameters", "tensors")
     return table(heads, [[_cell(group.get(key)) for key in keys] for group in known])
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+from resel.reports.axis import fitted_axis
 
 MOST_POINTS = 1000
 """Points of a line on the page; pictures and tables get all of them."""
@@ -63,6 +66,27 @@ class Figure:
     note: str = ""
     x_title: str = "environment steps"
     log_y: bool = False
+    fit: bool = False
+    """Whether the axis is fitted to what was learned."""
+    y_range: tuple[float, float] | None = None
+    """Of a quantity whose ends are known."""
+
+    @property
+    def fitted(self) -> tuple[float, float, float] | None:
+        """The ends of the fitted axis and the lowest value that is cut off; None for all values."""
+        if not self.fit:
+            return None
+        shown = [line for line in self.lines if not line.reference]
+        edges = [(line.x, y) for line in shown for y in (line.low, line.high) if y is not None]
+        return fitted_axis([(line.x, line.y) for line in shown], edges)
+
+    @property
+    def constants(self) -> list[tuple[Line, float]] | None:
+        """Each line and its value, if none of them ever changes."""
+        values = [set(line.y) for line in self.lines]
+        if any(len(own) != 1 or not math.isfinite(*own) for own in values):
+            return None
+        return [(line, own.pop()) for line, own in zip(self.lines, values, strict=True)]
 
     @property
     def views(self) -> list[str]:
@@ -83,18 +107,24 @@ def file_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.") or "figure"
 
 
-def with_own_names(figures: Iterable[Figure]) -> list[Figure]:
-    """The figures with names that differ, whatever the case of their letters."""
+def own_names(names: Iterable[str]) -> list[str]:
+    """The names, with a number where one was there before, whatever the case of its letters."""
     used: set[str] = set()
-    named = []
-    for figure in figures:
-        name, number = figure.name, 1
+    given = []
+    for wanted in names:
+        name, number = wanted, 1
         while name.lower() in used:
             number += 1
-            name = f"{figure.name}-{number}"
+            name = f"{wanted}-{number}"
         used.add(name.lower())
-        named.append(replace(figure, name=name))
-    return named
+        given.append(name)
+    return given
+
+
+def with_own_names(figures: Sequence[Figure]) -> list[Figure]:
+    """The figures with names that differ."""
+    names = own_names(figure.name for figure in figures)
+    return [replace(f, name=name) for f, name in zip(figures, names, strict=True)]
 
 
 def thin(line: Line, most: int = MOST_POINTS) -> Line:

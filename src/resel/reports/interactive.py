@@ -28,18 +28,20 @@ def plotly_figure(figure: Figure) -> dict[str, Any]:
     for line in map(thin, figure.lines):
         traces += [*_band(line, figure), _trace(line, figure)]
     axis = {"automargin": True, "zeroline": False}
+    ends = figure.y_range or (figure.fitted or ())[:2]
     return {
         "data": traces,
         "layout": {
             "showlegend": False,
             "hovermode": "closest",
-            "margin": {"l": 64, "r": 12, "t": 30, "b": 48},
+            "margin": {"l": 52, "r": 12, "t": 12, "b": 40},
             "xaxis": {**axis, "title": {"text": _text(figure.x_title)}},
             "yaxis": {
                 **axis,
                 "title": {"text": _text(figure.y_title)},
                 "type": "log" if figure.log_y else "linear",
                 **({"exponentformat": "power", "dtick": 1} if figure.log_y else {}),
+                **({"range": _numbers(ends)} if ends else {}),
             },
         },
     }

@@ -6,12 +6,14 @@ import base64
 import csv
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from resel.reports.cells import Cell, Html, Measured, escape, with_error, with_interval
 from resel.reports.collection import Experiment
-from resel.reports.elements import Cell, Html, escape, paragraph, table, with_error, with_interval
+from resel.reports.elements import paragraph, table
+from resel.reports.page import Part
 
 _MOST_BYTES = 5_000_000
 _FROM_RUNS = "curves.png"
@@ -20,7 +22,7 @@ _PLAIN = ("lengths", "anchors", "mmer", "rates")
 """Kinds of experiments whose table is shown as it is."""
 
 
-def outcome_parts(experiment: Experiment) -> list[Html]:
+def outcome_parts(experiment: Experiment) -> list[Part]:
     """The pictures of an experiment, and the tables it is about."""
     return list(_parts(experiment))
 
@@ -74,7 +76,7 @@ def amplification_parts(data: Mapping[str, Any]) -> list[Html]:
     return [*parts, paragraph(data["doubt"], "note")] if data.get("doubt") else parts
 
 
-def _parts(experiment: Experiment) -> Iterator[Html]:
+def _parts(experiment: Experiment) -> Iterator[Part]:
     kind, command = experiment.data.get("kind"), experiment.data.get("command")
     if command and experiment.data.get("files") == []:
         why = "; ".join(_words(experiment, "notes")) or "It comes when all runs have ended."
@@ -97,7 +99,7 @@ def _parts(experiment: Experiment) -> Iterator[Html]:
             )
 
 
-def read_or_say(path: Path, make: Callable[[Path], list[Html]]) -> list[Html]:
+def read_or_say(path: Path, make: Callable[[Path], Sequence[Part]]) -> Sequence[Part]:
     """What is made of a file, or why it cannot be."""
     try:
         return make(path)
@@ -127,7 +129,7 @@ def _returns(path: Path) -> Html:
     return table((*heads, "diverged", *papers), rows, marked)
 
 
-def _score(row: Mapping[str, Cell], mean: str, error: str) -> Html | None:
+def _score(row: Mapping[str, Cell], mean: str, error: str) -> Measured | None:
     value = _number(row[mean])
     return None if math.isnan(value) else with_error(value, _number(row[error]))
 

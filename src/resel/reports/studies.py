@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from resel.analysis.runs import RunRecord, settings_key, settings_of
+from resel.analysis.statistics import mean_and_error
 from resel.methods import run_label
 from resel.reports.collection import Collection
 
@@ -42,6 +43,13 @@ class Study:
     """Of the experiment; empty for runs that belong to none."""
     task: str
     groups: list[Group]
+
+
+def ranked(groups: Sequence[Group]) -> list[Group]:
+    """The best first, those without a score last."""
+    return sorted(
+        groups, key=lambda g: mean_and_error(g.scores)[0] if g.scores else -math.inf, reverse=True
+    )
 
 
 def studies(found: Collection) -> list[Study]:

@@ -1,7 +1,7 @@
 """The run directory: one folder per run, with one owner.
 
 - config.json       the resolved settings
-- environment.json  the machine and the versions it ran on
+- environment.json  the machine and the versions it ran on; when and how it was started
 - metrics.jsonl     one line per report (see loggers.py)
 - tensorboard/      the same for TensorBoard
 - agents/last       bundle: the newest agent

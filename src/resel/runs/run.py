@@ -27,6 +27,7 @@ from resel.runs.metrics import MetricsLog, read_metrics
 from resel.runs.preflight import Resume, changed_settings, check_memory, existing_directory
 from resel.runs.replay_log import ReplayLog, restore_trainer
 from resel.runs.retry import RetryWrites
+from resel.runs.starts import starts_with_this
 from resel.training import (
     ROLLBACKS,
     Callback,
@@ -96,6 +97,7 @@ class Run:
             {
                 **describe_machine(settings.threads, device),
                 "parameter_groups": describe_groups(self.trainer.learner),
+                "starts": starts_with_this(self.directory),
             }
         )
 

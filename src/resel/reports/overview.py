@@ -1,0 +1,68 @@
+"""The first screen of a folder's page: what won, by how much, what is done, what failed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from resel.analysis.runs import RunRecord
+from resel.analysis.statistics import mean_and_error
+from resel.reports.cells import Cell, Html, Measured
+from resel.reports.collection import Collection
+from resel.reports.elements import paragraph, status, status_kind, table, verdict
+from resel.reports.studies import Study, ranked
+
+
+def overview_parts(
+    found: Collection, compared: Sequence[tuple[str, Study]], events: int
+) -> list[Html]:
+    """How the runs stand, and the best of each task; `compared` has a heading for each study."""
+    if not found.runs:
+        return [verdict(_states(found), "")] if found.failures else []
+    words = f"Events: {events}, listed below." if events else "Nothing failed."
+    parts = [verdict(_states(found), words)]
+    rows = [_best(heading, study) for heading, study in compared]
+    heads = ("task", "best", "final return ± standard error", "ahead by", "of", "finished")
+    parts.append(table(heads, rows, first=len(heads)))
+    if any(row[3] is not None for row in rows):
+        parts.append(
+            paragraph(
+                "Ahead by: the difference of the two means, ± its standard error over runs. A "
+                "lead that is smaller than that is none.",
+                "note",
+            )
+        )
+    return parts
+
+
+def _states(found: Collection) -> list[Html]:
+    count: dict[str, int] = {}
+    for run in found.runs:
+        count[run.status] = count.get(run.status, 0) + 1
+    states = [status(f"{count[name]} {name}", status_kind(name)) for name in sorted(count)]
+    if found.failures:
+        states.append(status(f"{len(found.failures)} not read", "bad"))
+    return states
+
+
+def _best(heading: str, study: Study) -> list[Cell]:
+    first, *others = ranked(study.groups)
+    runs = [run for group in study.groups for run in group.runs]
+    mean, error = mean_and_error(first.scores)
+    row: list[Cell] = [heading, first.label, None, None, None, _finished(runs)]
+    if math.isnan(mean):
+        row[1] = None
+        return row
+    row[2] = Measured(mean, error)
+    if others and others[0].scores:
+        second, its_error = mean_and_error(others[0].scores)
+        row[3], row[4] = Measured(mean - second, math.hypot(error, its_error)), others[0].label
+    return row
+
+
+def _finished(runs: Iterable[RunRecord]) -> Html:
+    states = [run.status for run in runs]
+    done = states.count("completed")
+    bad = [state for state in states if status_kind(state) == "bad"]
+    words = f"{done} of {len(states)}" + (f", {len(bad)} failed" if bad else "")
+    return status(words, "bad" if bad else "good" if done == len(states) else "open")

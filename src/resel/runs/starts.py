@@ -1,0 +1,30 @@
+"""When a run was started, and by which command: each start adds a line to environment.json."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from resel.errors import ReselError
+from resel.runs.directory import RunDirectory
+
+
+def starts_with_this(directory: RunDirectory) -> list[dict[str, Any]]:
+    """The starts that are on record, the first one first, and this one."""
+    try:
+        recorded = (directory.read_environment() or {}).get("starts")
+    except ReselError:  # nothing that a run needs to go on
+        recorded = None
+    earlier = recorded if isinstance(recorded, list) else []
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return [*earlier, {"at": now, "command": command_line()}]
+
+
+def command_line() -> str:
+    """The words this program was started with, as one types them."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)  # of `python -m resel.cli`
+    name = spec.name.partition(".")[0] if spec else Path(sys.argv[0]).name
+    return shlex.join([name, *sys.argv[1:]])
