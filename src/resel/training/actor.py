@@ -52,6 +52,7 @@ class Actor:
         self._learner = learner
         self._dims, self.device = learner.dims, learner.device
         self._row_shapes = _row_shapes(self.initial_state(1))
+        self.reads_reward = bool(getattr(learner.config.network, "reward_input", False))
 
     def initial_state(self, rows: int) -> PolicyState:
         """The state at the start of an episode."""
