@@ -4,34 +4,48 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import closing, nullcontext
-from typing import Any, Self
+from contextlib import closing
+from typing import Any, Self, Unpack, overload
 
 import gymnasium
 import numpy as np
 
+from resel.agent._announce import announced
 from resel.agent._configure import configure, world_of
 from resel.agent._given import (
     callbacks_of,
     check_separate,
+    describe_env,
     envs_of,
     evaluation_env,
     whole_number,
 )
+from resel.agent._keywords import AgentKeywords, RESeLKeywords
+from resel.agent._learning import Origin, RunOptions, open_run
 from resel.agent._predict import predict
+from resel.agent.callbacks import LearnCallback, LearnProgress
 from resel.config import Config, SizeName
 from resel.envs import CheckedEnv, Env, EnvFactory, check_spaces, spaces_of
 from resel.errors import ConfigError
 from resel.methods import AUTO_STEPS, Choice, Learner, auto_choices, default_method, get_method
 from resel.randomness import draw_seed, torch_stream
-from resel.runs import Bundle, check_agent_spaces, read_agent, save_agent, use_weights
+from resel.runs import (
+    Bundle,
+    Resume,
+    WarmStart,
+    check_agent_spaces,
+    read_agent,
+    save_agent,
+    use_weights,
+    warm_start,
+)
 from resel.tasks import get_task
 from resel.training import (
     Actor,
     Callback,
     PolicyState,
-    ProgressLine,
     Trainer,
+    TrainProgress,
     evaluate,
     make_task,
 )
@@ -52,6 +66,30 @@ class Agent:
     _method: str | None = None
     """The method of a class that has one."""
 
+    @overload
+    def __init__(
+        self,
+        env: str | Env | EnvFactory,
+        method: str | None = None,
+        *,
+        config: Config | None = None,
+        preset: str | None = None,
+        size: SizeName | None = None,
+        **settings: Unpack[AgentKeywords],
+    ) -> None: ...
+
+    @overload  # a method of another package has settings of its own
+    def __init__(
+        self,
+        env: str | Env | EnvFactory,
+        method: str | None = None,
+        *,
+        config: Config | None = None,
+        preset: str | None = None,
+        size: SizeName | None = None,
+        **settings: Any,
+    ) -> None: ...
+
     def __init__(
         self,
         env: str | Env | EnvFactory,
@@ -63,6 +101,8 @@ class Agent:
         **settings: Any,
     ) -> None:
         task, method = env if isinstance(env, str) else "", self._chosen(method)
+        if settings.get("init_from") is not None:  # the run may be resumed from another folder
+            settings["init_from"] = os.path.abspath(settings["init_from"])
         self.choices: list[Choice] = []
         """What the preset `auto` chose for the environment, and why."""
         if config is None:
@@ -88,22 +128,29 @@ class Agent:
         self._start(env, config if config.task == task else config.replace(task=task))
 
     def _start(
-        self, env: str | Env | EnvFactory, config: Config, saved: Bundle | None = None
+        self,
+        env: str | Env | EnvFactory,
+        config: Config,
+        saved: Bundle | None = None,
+        origin: Origin | None = None,
     ) -> None:
-        """Make environments and learner, and take over a saved agent."""
-        self.config = config
+        """Make environments and learner, and take over a saved agent, or weights to begin with."""
         envs, evaluation = envs_of(env, config)
         if saved is not None:
             check_agent_spaces(saved, envs[0])
         check_separate([*envs, *([evaluation] if evaluation else [])])
-        with threads_for(self.config):
-            self._trainer = Trainer(self.config, envs, evaluation)
-        self._env = envs[0]
-        self._sampling = torch_stream(
-            self.config.training.seed, "predict", self._trainer.learner.device
-        )
-        if saved is not None:
-            use_weights(saved, self._trainer.learner)
+        with threads_for(config):
+            self._trainer = Trainer(config, envs, evaluation)
+        self._env, self._origin = envs[0], origin
+        self._sampling = torch_stream(config.training.seed, "predict", self.learner.device)
+        self.warm_start: WarmStart | None = None
+        """What was taken over from `init_from`."""
+        if saved is None:
+            self.warm_start = warm_start(self._trainer)
+        else:
+            use_weights(saved, self.learner)
+        if origin is not None and origin.same_task:
+            self._trainer.step = origin.step
 
     @classmethod
     def _chosen(cls, method: str | None) -> str | None:
@@ -113,6 +160,27 @@ class Agent:
                 f"Agent(env, method={method!r})."
             )
         return cls._method or method
+
+    def __repr__(self) -> str:
+        config, learner = self.config, self.learner
+        where = repr(config.task) if config.task else describe_env(self._env)
+        names = [f"{n}={v!r}" for n, v in (("method", config.method), ("encoder", config.encoder))]
+        chosen = names[self._method is not None : 2 if config.encoder else 1]
+        facts = [
+            f"{sum(g.count for own in learner.groups.values() for g in own):,} parameters on "
+            f"{learner.device}",
+            f"{self.num_timesteps:,} steps",
+        ]
+        facts += [f"{learner.updates:,} updates"] if learner.updates else []
+        if self.evaluations:
+            step, mean, _ = self.evaluations[-1]
+            facts.append(f"evaluation {mean:.4g} at step {step:,}")
+        return f"<{type(self).__name__}({', '.join([where, *chosen])}): {', '.join(facts)}>"
+
+    @property
+    def config(self) -> Config:
+        """All settings."""
+        return self._trainer.config
 
     @property
     def num_timesteps(self) -> int:
@@ -138,25 +206,53 @@ class Agent:
         self,
         total_timesteps: int,
         *,
-        callback: Callback | Sequence[Callback] | None = None,
+        callback: LearnCallback | Sequence[LearnCallback] | None = None,
         eval_env: str | Env | EnvFactory | None = None,
         progress_bar: bool = False,
+        run_dir: str | os.PathLike[str] | None = None,
+        resume: Resume = "never",
+        wandb: bool = False,
+        force: bool = False,
     ) -> Self:
         """Take `total_timesteps` further steps in the environment, learning all the while.
 
-        `callback` is called with a `TrainProgress` after every step and ends the training by
-        returning False. Evaluations use `eval_env`, given like `env`, or an environment made like
-        the first one.
+        `callback` is called with a `LearnProgress` after every step and ends the training by
+        returning False; a list holds several. Evaluations use `eval_env`, given like `env`, or an
+        environment made like the first one.
+
+        `run_dir` makes a run of it, with the checkpoints, logs and agents of `resel train`. With
+        `resume="auto"` the same call goes on with the run that is there, to as many steps as it was
+        to take, and does nothing where they are taken. `wandb` also logs to Weights & Biases,
+        `force` goes on where the machine differs from before.
         """
         steps, callbacks = whole_number("learn", total_timesteps), callbacks_of(callback)
+        options, total = RunOptions(run_dir, resume, wandb, force), self.num_timesteps + steps
         if eval_env is not None:
             self._trainer.evaluator.env = evaluation_env(eval_env, self.config, self._env)
-        line = None
-        if progress_bar:
-            line = ProgressLine(self._trainer.step, self._trainer.step + steps)
-        with threads_for(self.config), line or nullcontext():
-            self._trainer.train(steps, [*callbacks, *([line] if line else [])])
+        told = [self._seen_by(callbacks)] if callbacks else []
+        with threads_for(self.config):
+            if self._origin is not None and not options.goes_on:
+                self._origin.restore(self._trainer)
+            if run_dir is None:
+                with announced(self._trainer, total, progress_bar) as line:
+                    self._trainer.train(total - self.num_timesteps, [*told, *line])
+            else:
+                with open_run(self._trainer, options, total) as run:
+                    if run is not None:
+                        with announced(self._trainer, total, progress_bar) as line:
+                            run.train([*told, *line])
+        self._origin = None
         return self
+
+    def _seen_by(self, callbacks: Sequence[LearnCallback]) -> Callback:
+        """All callbacks as one of the loop, which knows no agent."""
+
+        def tell(progress: TrainProgress) -> bool:
+            seen = LearnProgress(**vars(progress), agent=self)
+            answers = [callback(seen) for callback in callbacks]
+            return all(answer is not False for answer in answers)
+
+        return tell
 
     def predict(
         self,
@@ -242,7 +338,9 @@ class Agent:
     ) -> Self:
         """Read an agent back, or the newest one of a run directory.
 
-        `env` is needed where it was not trained on a named task.
+        `env` is needed where it was not trained on a named task. The agent of a run goes on where
+        the run stood once it learns: with its optimisers and random streams and, in the same task,
+        its replay buffer. The run itself is only read.
         """
         config, bundle = read_agent(path)
         if cls._method not in (None, config.method):
@@ -255,15 +353,20 @@ class Agent:
                 f"The agent at {os.fspath(path)} was trained on an environment without a name: "
                 f"pass it as {cls.__name__}.load(path, env=...)."
             )
+        trained = config
         # The machine may be another one, and acting needs no processes.
         config = config.replace(device=device, env_workers=False)
         if isinstance(env, gymnasium.Env):
             config = config.replace(num_envs=1, env_restarts=0)
         task = config.task if env is None else env
         config = config.replace(task=task if isinstance(task, str) else "")
+        same_task = (config.task, config.training.num_envs) == (
+            trained.task,
+            trained.training.num_envs,
+        )
         agent = cls.__new__(cls)
         agent.choices = []
-        agent._start(task, config, bundle)
+        agent._start(task, config, bundle, Origin.of(path, same_task))
         return agent
 
     def close(self) -> None:
@@ -278,3 +381,15 @@ class RESeL(Agent):
     """
 
     _method = default_method()
+
+    def __init__(
+        self,
+        env: str | Env | EnvFactory,
+        method: str | None = None,
+        *,
+        config: Config | None = None,
+        preset: str | None = None,
+        size: SizeName | None = None,
+        **settings: Unpack[RESeLKeywords],
+    ) -> None:
+        super().__init__(env, method, config=config, preset=preset, size=size, **settings)

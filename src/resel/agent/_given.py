@@ -8,10 +8,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from resel.agent.callbacks import LearnCallback
 from resel.config import Config
 from resel.envs import AnyEnv, CheckedEnv, Env, EnvFactory, build, check_spaces, spaces_of
 from resel.errors import ConfigError
-from resel.training import Callback, make_envs, make_task, task_envs
+from resel.training import make_envs, make_task, task_envs
 
 
 def whole_number(verb: str, count: Any) -> int:
@@ -24,14 +25,14 @@ def whole_number(verb: str, count: Any) -> int:
     return int(count)
 
 
-def callbacks_of(given: Any) -> list[Callback]:
+def callbacks_of(given: Any) -> list[LearnCallback]:
     """Callbacks as a list, from one, several or none."""
     if given is None:
         return []
     several = [given] if callable(given) else given
     if not isinstance(several, Sequence) or not all(map(callable, several)):
         raise ConfigError(
-            f"callback={given!r} cannot be called: give a function of one TrainProgress, or a "
+            f"callback={given!r} cannot be called: give a function of one LearnProgress, or a "
             "list of such functions."
         )
     return list(several)
@@ -91,3 +92,8 @@ def evaluation_env(env: str | Env | EnvFactory, config: Config, own: AnyEnv) -> 
     check_spaces(checked, spaces_of(own), "eval_env")
     check_separate([own, checked])
     return checked
+
+
+def describe_env(env: AnyEnv) -> str:
+    """What to call an environment that has no name."""
+    return type(env.env.unwrapped).__name__ if isinstance(env, CheckedEnv) else "an environment"

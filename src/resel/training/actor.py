@@ -26,6 +26,10 @@ class PolicyState:
     observation: Tensor  # (rows, O)
     action: Tensor  # (rows, A)
 
+    def __repr__(self) -> str:
+        numbers = sum(part.numel() for part in self.hidden) // max(self.rows, 1)
+        return f"PolicyState({self.rows} row(s), {numbers} numbers of memory each)"
+
     @property
     def rows(self) -> int:
         """Environments it stands for."""
