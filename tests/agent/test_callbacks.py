@@ -78,17 +78,17 @@ def test_the_return_at_which_it_ends(tiny: dict[str, Any]) -> None:
 
 
 def test_the_best_agent_is_kept(tiny: dict[str, Any], tmp_path: Path, monkeypatch: Any) -> None:
-    agent = RESeL(TASK, **tiny)
+    agent, path = RESeL(TASK, **tiny), tmp_path / "best"
     evaluate, returns = EvaluateEvery(10), iter([1.0, 3.0, 2.0, 3.5, 3.0])
     monkeypatch.setattr(agent, "evaluate", lambda *a, **k: (next(returns), 0.0))
     kept: dict[int, list[torch.Tensor]] = {}
-    save, path = SaveBest(tmp_path / "best", of=evaluate), tmp_path / "best"
-    agent.learn(40, callback=[save, evaluate, lambda p: kept.update({p.step: weights(p.agent)})])
-    agent.learn(10, callback=[save, evaluate])
+    save = SaveBest(path, of=evaluate)
+    keep = [evaluate, save, lambda p: kept.update({p.step: weights(p.agent)})]
+    agent.learn(35, callback=keep)
+    assert same(weights(RESeL.load(path)), kept[20])
+    agent.learn(15, callback=keep)
     assert [mean for _, mean, _ in evaluate.history] == [1.0, 3.0, 2.0, 3.5, 3.0]
-    # It stands before the evaluation in the list, and so sees it one step later.
-    assert not same(weights(RESeL.load(path)), kept[20])
-    assert same(weights(RESeL.load(path)), kept[40]) is False
+    assert same(weights(RESeL.load(path)), kept[40]) and not same(kept[40], kept[50])
 
 
 def test_what_an_earlier_training_found_is_not_replaced(

@@ -68,7 +68,7 @@ def test_each_goes_on_with_the_other(settings: dict[str, Any], tiny_flags: list[
     assert read(Path("a/result.json"))["status"] == "interrupted"
     assert main(["resume", "a"]) == 0
     assert same_run(Path("a"), whole)
-    command(tiny_flags, "b", "--steps", "33")
+    command(tiny_flags, "b", "--steps", "40")
     agent = RESeL(TASK, **settings).learn(60, run_dir=Path("b"), resume="auto")
     assert agent.num_timesteps == 60 and same_run(Path("b"), whole)
     assert read(Path("b/result.json"))["exact"]

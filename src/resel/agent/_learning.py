@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -93,8 +95,33 @@ def open_run(trainer: Trainer, options: RunOptions, total: int) -> Iterator[Run 
     except BaseException:
         trainer.set_steps(planned)
         raise
-    try:
+    with _interruptible(trainer), closing(run) if run is not None else nullcontext():
         yield run
+
+
+@contextmanager
+def _interruptible(trainer: Trainer) -> Iterator[None]:
+    """Ctrl-C ends the training after the current step, when all is saved; a second one at once.
+
+    A program that has its own way with Ctrl-C keeps it.
+    """
+    usual = signal.default_int_handler
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not usual:
+        yield
+        return
+    caught = False
+
+    def handle(number: int, frame: object) -> None:
+        nonlocal caught
+        caught = True
+        trainer.request_stop()
+        signal.signal(signal.SIGINT, usual)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
     finally:
-        if run is not None:
-            run.close()
+        signal.signal(signal.SIGINT, usual)
+    if caught:
+        raise KeyboardInterrupt

@@ -51,7 +51,7 @@ def warm_start(trainer: Trainer) -> WarmStart | None:
     config, bundle = read_agent(source)
     own = learner.weights()
     fitting = _fitting(bundle.tensors.get("weights", {}), own)
-    if not any(t.dim() > 1 and _part(name) in learner.networks for name, t in fitting.items()):
+    if not any(_is_matrix(t) and _part(name) in learner.networks for name, t in fitting.items()):
         raise ConfigError(
             f"init_from={source} has no weights in common with this agent ({_words(config)} there, "
             f"{_words(learner.config)} here): take the same method, encoder and sizes, or leave it "
@@ -81,6 +81,11 @@ def _fitting(given: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dict[str
         if any(name not in fitting for name in names):
             fitting = {name: t for name, t in fitting.items() if name not in names}
     return fitting
+
+
+def _is_matrix(tensor: Tensor) -> bool:
+    """Biases and single rows fit by chance."""
+    return tensor.dim() > 1 and min(tensor.shape[-2:]) > 1
 
 
 def _part(name: str) -> str:
