@@ -102,6 +102,9 @@ class RESeLKeywords(LoopKeywords, total=False):
     target_entropy_scale: float | None
     """Target entropy = -scale x action size (Box) or scale x log(actions) (Discrete); None means 1
     for Box and 0.2 for Discrete."""
+    entropy_half_life: int | None
+    """Discrete: updates in which the target entropy falls to a half, again and again; None keeps
+    it."""
     critic_entropy: bool
     """Whether the policy's entropy is part of the critic's target; it always is of the policy's
     loss."""
@@ -187,6 +190,9 @@ class AgentKeywords(LoopKeywords, total=False):
     target_entropy_scale: float | None
     """Target entropy = -scale x action size (Box) or scale x log(actions) (Discrete); None means 1
     for Box and 0.2 for Discrete."""
+    entropy_half_life: int | None
+    """Discrete: updates in which the target entropy falls to a half, again and again; None keeps
+    it."""
     critic_entropy: bool
     """Whether the policy's entropy is part of the critic's target; it always is of the policy's
     loss."""
