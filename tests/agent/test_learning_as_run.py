@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from terminal import SMALL, lines, read, same_run
 
 from resel import RESeL
@@ -34,10 +35,24 @@ def settings(tiny: dict[str, Any]) -> dict[str, Any]:
     return {**tiny, "preset": "paper", "eval_every": 20, "checkpoint_every": 20, "threads": 1}
 
 
-def command(tiny_flags: list[str], path: str, *more: str) -> Path:
-    words = [TASK, "--preset", "paper", *tiny_flags, *SMALL, "--run-dir", path, *more]
+def command(tiny_flags: list[str], path: Path | str, *more: str) -> Path:
+    words = [TASK, "--preset", "paper", *tiny_flags, *SMALL, "--run-dir", str(path), *more]
     assert main(["train", *words]) == 0
     return Path(path)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, tiny_flags: list[str]) -> Path:
+    """A run of the command from its first to its last step."""
+    threads = torch.get_num_threads()
+    path = command(tiny_flags, tmp_path_factory.mktemp("runs") / "whole")
+    torch.set_num_threads(threads)
+    return path
+
+
+def same_weights(a: RESeL, b: RESeL) -> bool:
+    one, other = a.learner.weights(), b.learner.weights()
+    return all(torch.equal(one[name], other[name]) for name in one)
 
 
 def files(run: Path) -> set[str]:
@@ -46,8 +61,8 @@ def files(run: Path) -> set[str]:
     return {name for name in found if not name.startswith("tensorboard")}
 
 
-def test_the_same_run_as_the_command(settings: dict[str, Any], tiny_flags: list[str]) -> None:
-    there = command(tiny_flags, "command")
+def test_the_same_run_as_the_command(settings: dict[str, Any], whole: Path) -> None:
+    there = whole
     agent = RESeL(TASK, **settings)
     assert agent.learn(60, run_dir="library") is agent
     here = Path("library")
@@ -62,8 +77,9 @@ def test_the_same_run_as_the_command(settings: dict[str, Any], tiny_flags: list[
     assert lines(here) == lines(there)
 
 
-def test_each_goes_on_with_the_other(settings: dict[str, Any], tiny_flags: list[str]) -> None:
-    whole = command(tiny_flags, "whole")
+def test_each_goes_on_with_the_other(
+    settings: dict[str, Any], tiny_flags: list[str], whole: Path
+) -> None:
     RESeL(TASK, **settings).learn(60, run_dir="a", callback=lambda p: p.step < 33)
     assert read(Path("a/result.json"))["status"] == "interrupted"
     assert main(["resume", "a"]) == 0
@@ -74,31 +90,35 @@ def test_each_goes_on_with_the_other(settings: dict[str, Any], tiny_flags: list[
     assert read(Path("b/result.json"))["exact"]
 
 
-def test_the_same_call_goes_on_and_then_rests(settings: dict[str, Any]) -> None:
-    RESeL(TASK, **settings).learn(60, run_dir="whole")
+def test_the_same_call_goes_on_and_then_rests(
+    settings: dict[str, Any], whole: Path, capsys: Any
+) -> None:
     RESeL(TASK, **settings).learn(60, run_dir="a", resume="auto", callback=lambda p: p.step < 33)
     again = RESeL(TASK, **settings).learn(60, run_dir="a", resume="auto")
-    assert again.num_timesteps == 60 and same_run(Path("a"), Path("whole"))
+    assert again.num_timesteps == 60 and same_run(Path("a"), whole)
     before = {name: Path("a", name).stat().st_mtime_ns for name in files(Path("a"))}
     steps: list[int] = []
     done = RESeL(TASK, **settings)
-    done.learn(60, run_dir="a", resume="auto", callback=lambda p: steps.append(p.step))
+    seen = lambda p: steps.append(p.step)  # noqa: E731
+    done.learn(60, run_dir="a", resume="auto", callback=seen, progress_bar=True)
+    assert capsys.readouterr().out == "a is finished: no step is left to take.\n"
     assert steps == [] and done.num_timesteps == 60
     assert done.evaluations == again.evaluations
     assert {name: Path("a", name).stat().st_mtime_ns for name in before} == before
-    done.learn(40, run_dir="a", resume="auto")  # further steps, as ever
-    RESeL(TASK, **settings).learn(100, run_dir="longer")
-    assert done.num_timesteps == 100 and same_run(Path("a"), Path("longer"))
+    done.learn(20, run_dir="a", resume="auto")  # further steps, as ever
+    assert done.num_timesteps == 80 and read(Path("a/result.json"))["exact"]
+    plain = RESeL(TASK, **settings).learn(80)
+    assert same_weights(plain, done)
 
 
 def test_environments_without_a_name(settings: dict[str, Any], toy: Any, capsys: Any) -> None:
-    RESeL(toy, **settings).learn(60, run_dir="whole")
+    whole = RESeL(toy, **settings).learn(60)
     RESeL(toy, **settings).learn(60, run_dir="a", callback=lambda p: p.step < 33)
     assert main(["resume", "a"]) == 2
     assert "without a name, which only the program that made it knows" in capsys.readouterr().err
-    RESeL(toy, **settings).learn(60, run_dir="a", resume="auto")
-    assert same_run(Path("a"), Path("whole"))
-    alone = RESeL(toy(), **settings).learn(60, run_dir="alone")  # nothing to evaluate in
+    again = RESeL(toy, **settings).learn(60, run_dir="a", resume="auto")
+    assert same_weights(again, whole)
+    alone = RESeL(toy(), **settings).learn(10, run_dir="alone")  # nothing to evaluate in
     assert alone.evaluations == [] and read(Path("alone/result.json"))["eval_return_mean"] is None
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self, Unpack, overload
 import gymnasium
 import numpy as np
 
-from resel.agent._announce import announced
+from resel.agent._announce import announced, speaker
 from resel.agent._configure import configure, world_of
 from resel.agent._given import (
     callbacks_of,
@@ -238,7 +238,9 @@ class Agent:
                     self._trainer.train(total - self.num_timesteps, [*told, *line])
             else:
                 with open_run(self._trainer, options, total) as run:
-                    if run is not None:
+                    if run is None:
+                        speaker(progress_bar)(f"{run_dir} is finished: no step is left to take.")
+                    else:
                         with announced(self._trainer, total, progress_bar) as line:
                             run.train([*told, *line])
         self._origin = None

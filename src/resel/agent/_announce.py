@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -17,13 +17,18 @@ _USUAL_LENGTH = 200
 """Steps of an episode whose end is not known."""
 
 
+def speaker(progress_bar: bool) -> Callable[[str], None]:
+    """Where `learn` says things: on the screen beside its line, else in the log "resel"."""
+    return partial(print, flush=True) if progress_bar else LOGGER.info
+
+
 @contextmanager
 def announced(trainer: Trainer, total: int, progress_bar: bool) -> Iterator[list[Callback]]:
     """Say how long it may take; a live line with `progress_bar`, else a line of the log "resel".
 
     It is measured only where somebody reads it.
     """
-    say = partial(print, flush=True) if progress_bar else LOGGER.info
+    say = speaker(progress_bar)
     if progress_bar or LOGGER.isEnabledFor(logging.INFO):
         if trainer.learner.device.type == "cpu" and not kernels_are_compiled():
             say("Compiling kernels for this machine: about a minute, once.")
