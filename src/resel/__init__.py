@@ -2,8 +2,18 @@
 
 __version__ = "0.1.0"
 
-from resel.agent import Agent, RESeL, configure
+from resel.agent import (
+    Agent,
+    CheckpointEvery,
+    EvaluateEvery,
+    LearnProgress,
+    RESeL,
+    SaveBest,
+    StopAtReturn,
+    configure,
+)
 from resel.config import Config
+from resel.envs import AutoresetHelper
 from resel.errors import ReselError
 from resel.methods import Learner, Method, register_method
 from resel.networks import Encoder, EncoderSpec, register_encoder
@@ -11,14 +21,20 @@ from resel.training import PolicyState, TrainProgress
 
 __all__ = [
     "Agent",
+    "AutoresetHelper",
+    "CheckpointEvery",
     "Config",
     "Encoder",
     "EncoderSpec",
+    "EvaluateEvery",
+    "LearnProgress",
     "Learner",
     "Method",
     "PolicyState",
     "RESeL",
     "ReselError",
+    "SaveBest",
+    "StopAtReturn",
     "TrainProgress",
     "configure",
     "register_encoder",

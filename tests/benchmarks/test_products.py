@@ -9,9 +9,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from resel.agent import configure
 from resel.benchmarks._products import Product, ProductClock, Recording, record_products
-from resel.benchmarks._workload import Workload
 from resel.config import Config
 from resel.networks import Dimensions, build_encoder
+from resel.training import Workload
 
 
 def test_a_network_of_two_layers() -> None:

@@ -17,8 +17,8 @@ from resel.errors import ConfigError
 from resel.experiments import Experiment, Setting, Study, choose
 from resel.experiments import plan as planning
 from resel.experiments.plan import Job, check_room, make_plan, run_name
-from resel.experiments.progress import duration
 from resel.runs import RunDirectory
+from resel.training import duration
 
 BASE = {"steps": 2000, "warmup_steps": 500, "buffer_steps": 1000}
 

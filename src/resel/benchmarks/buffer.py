@@ -18,11 +18,12 @@ from resel._process import prepare_process
 from resel.benchmarks._base import Bench, Result, number_table
 from resel.benchmarks._memory import release_freed_memory, resident_bytes
 from resel.benchmarks._timing import Laps, interleave, seconds_of
-from resel.benchmarks._workload import HUMANOID, made_up_trajectory
+from resel.benchmarks._workload import HUMANOID
 from resel.config import Count
 from resel.data import ReplayBuffer, pack
 from resel.errors import ConfigError
 from resel.runs import available_memory
+from resel.training import made_up_trajectory
 from resel.training.threads import PAPER_WIDTH
 
 _EPISODE_LENGTHS = (1000, 25)

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from resel._process import prepare_process
 from resel.benchmarks._memory import peak_memory
-from resel.benchmarks._timing import seconds_of
-from resel.benchmarks._workload import Workload, batch_steps, compile_kernels
 from resel.benchmarks.update import sizes_of
 from resel.config import Config
+from resel.training import Workload, batch_steps, compile_kernels
 from resel.training.threads import width_of
-
-_WHILE_BELOW = 0.5
-"""Seconds spent timing before another cycle is not worth it."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +30,9 @@ def measure_cost(config: Config, threads: int) -> UpdateCost:
     compile_kernels(config, dims)
     per_batch = -(-batch_steps(config) // length)
     workload = Workload.build(config.replace(device="cpu"), dims, length, 2 * per_batch)
-    delay = workload.learner.updates_to_log
-
-    def cycle() -> None:
-        for _ in range(delay):
-            workload.learner.update(workload.sample())
-
     with peak_memory() as memory:
-        cycle()
-    laps = [seconds_of(cycle)]
-    while sum(laps) < _WHILE_BELOW:
-        laps.append(seconds_of(cycle))
+        workload.cycle()
+    seconds = workload.seconds_per_update()
     tensors, _document = workload.learner.state()
     held = [*tensors.values(), *workload.learner.weights().values()]
-    return UpdateCost(
-        float(np.median(laps)) / delay, memory.total, sum(tensor.nbytes for tensor in held)
-    )
+    return UpdateCost(seconds, memory.total, sum(tensor.nbytes for tensor in held))

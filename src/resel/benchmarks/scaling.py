@@ -24,12 +24,13 @@ from resel.benchmarks._base import Bench, Result, number_table, short
 from resel.benchmarks._memory import MB, peak_memory
 from resel.benchmarks._scaling_picture import draw_scaling
 from resel.benchmarks._timing import Laps, forward_backward, interleave, seconds_of
-from resel.benchmarks._workload import HALF_CHEETAH, Workload, compile_kernels, filled_buffer
+from resel.benchmarks._workload import HALF_CHEETAH
 from resel.config import Config, Count, SizeName
 from resel.data import pack
 from resel.errors import ConfigError
 from resel.networks import build_encoder, encoder_spec
 from resel.runs import available_memory
+from resel.training import Workload, compile_kernels, filled_buffer
 
 _BATCH_STEPS = 1000
 _LENGTHS = (100, 200, 500, 1000, 2000, 4000, 8000, 16_000)

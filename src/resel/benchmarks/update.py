@@ -23,11 +23,12 @@ from resel.benchmarks._base import Bench, Result, number_table, short, timing_ta
 from resel.benchmarks._memory import MB, Peak, peak_memory
 from resel.benchmarks._products import ProductClock, Recording, record_products
 from resel.benchmarks._timing import Laps, Timing, interleave
-from resel.benchmarks._workload import HALF_CHEETAH, Workload, batch_steps, compile_kernels
+from resel.benchmarks._workload import HALF_CHEETAH
 from resel.config import Config, Count, SizeName
 from resel.envs import DEFAULT_EPISODE_CAP, CheckedEnv
 from resel.networks import Dimensions
 from resel.tasks import get_task, make_env
+from resel.training import Workload, batch_steps, compile_kernels
 from resel.training.threads import width_of
 
 _EPISODES = 20

@@ -12,7 +12,7 @@ from typing import Any
 from rich.table import Table
 
 from resel._process import prepare_process
-from resel.cli.console import ERR, OUT, announce_compilation
+from resel.cli.console import ERR, OUT, announce_compilation, escape
 from resel.config import Config
 from resel.errors import DivergedError, EnvironmentFault
 from resel.methods import get_method
@@ -72,6 +72,8 @@ def _introduce(run: Run, threads: int) -> None:
         OUT.print("This is the paper's network, made for a GPU; --size tiny suits small tasks.")
     if learner.device.type == "cpu":
         announce_compilation(OUT)
+    if run.warm_start is not None:
+        OUT.print(escape(str(run.warm_start)), soft_wrap=True)
     if run.begins_again:
         OUT.print("This run was stopped before its first checkpoint: it begins again at step 0.")
     if run.resumed_at is not None:

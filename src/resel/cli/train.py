@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +84,8 @@ def run(argv: Sequence[str]) -> int:
     """Train, in a new run directory or in one that is to be continued."""
     arguments, choices = _chosen(argv)
     config = arguments.config
+    if config.training.init_from is not None:  # the run may be resumed from another folder
+        config = config.replace(init_from=os.path.abspath(config.training.init_from))
     if arguments.resume == "auto" and arguments.run_dir is None:
         raise ConfigError("--resume auto needs --run-dir: it goes on with the run in that folder.")
     path = arguments.run_dir or default_run_path(

@@ -22,6 +22,8 @@ class TrainingConfig:
     """Environment steps in all."""
     seed: Count = 1
     """Seed of every random stream of the run."""
+    init_from: str | None = None
+    """Begin with the weights of this run or saved agent, as far as they fit; all else is new."""
     warmup_steps: Count = 5000
     """Steps with uniformly random actions before learning starts."""
     updates_per_step: float = 1.0

@@ -1,6 +1,7 @@
 """Environments as the loop sees them: spaces, checks, processes of their own, restarts."""
 
 from resel.envs._arrays import brief
+from resel.envs.autoreset import AutoresetHelper
 from resel.envs.checked import (
     AnyEnv,
     CheckedEnv,
@@ -23,6 +24,7 @@ __all__ = [
     "DEFAULT_EPISODE_CAP",
     "ActionSpec",
     "AnyEnv",
+    "AutoresetHelper",
     "CheckedEnv",
     "DefaultLimit",
     "Env",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from resel.experiments.engines import Entry, Ledger, Status, read_state
+from resel.training import duration
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -101,12 +102,3 @@ class SweepTable:
         if len(shown) > _SHOWN:
             table.add_row(f"and {len(shown) - _SHOWN} more")
         return Group(title, table)
-
-
-def duration(seconds: float) -> str:
-    """As people say it."""
-    for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= 2 * size:
-            number = seconds / size
-            return f"{number:,.0f} {unit}" if number >= 10 else f"{number:.1f} {unit}"
-    return f"{seconds:.0f} s"

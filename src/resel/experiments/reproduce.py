@@ -33,9 +33,10 @@ from resel.experiments.plan import (
     make_plan,
     threads_for,
 )
-from resel.experiments.progress import SweepTable, duration
+from resel.experiments.progress import SweepTable
 from resel.experiments.record import check_folder, write_record
 from resel.runs import available_memory
+from resel.training import duration
 
 EngineName = Literal["local", "ray", "slurm"]
 

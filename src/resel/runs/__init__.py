@@ -3,11 +3,11 @@
 from resel.runs.agents import check_agent_spaces, read_agent, save_agent, use_weights
 from resel.runs.bundle import Bundle, find_bundle, read_bundle, read_document, write_bundle
 from resel.runs.directory import RunDirectory, default_run_path, is_in_use
-from resel.runs.load_run import open_trainer
+from resel.runs.load_run import open_trainer, restore_newest
 from resel.runs.machine import describe_machine, differences, numeric_machine
 from resel.runs.memory import available_memory, format_bytes
 from resel.runs.metrics import MetricsLog, read_metrics
-from resel.runs.preflight import Resume, finished_result, saved_config
+from resel.runs.preflight import Resume, check_past, finished_result, saved_config
 from resel.runs.replay_log import ReplayLog, restore_trainer
 from resel.runs.retry import RetryWrites
 from resel.runs.run import Run
@@ -18,6 +18,7 @@ from resel.runs.segments import (
     remove_segments,
     write_segment,
 )
+from resel.runs.warm_start import WarmStart, warm_start
 
 __all__ = [
     "Bundle",
@@ -29,8 +30,10 @@ __all__ = [
     "RunDirectory",
     "Segment",
     "SegmentReader",
+    "WarmStart",
     "available_memory",
     "check_agent_spaces",
+    "check_past",
     "default_run_path",
     "describe_machine",
     "differences",
@@ -46,10 +49,12 @@ __all__ = [
     "read_metrics",
     "read_segment_list",
     "remove_segments",
+    "restore_newest",
     "restore_trainer",
     "save_agent",
     "saved_config",
     "use_weights",
+    "warm_start",
     "write_bundle",
     "write_segment",
 ]

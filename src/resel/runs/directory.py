@@ -179,12 +179,15 @@ class RunDirectory:
 
     def checkpoints(self) -> list[Path]:
         """All checkpoints, whole or not, lowest step first."""
+        return [self.checkpoint_path(step) for step in self.checkpoint_steps()]
+
+    def checkpoint_steps(self) -> list[int]:
+        """The steps of all checkpoints, lowest first."""
         folder = self.path / "checkpoints"
         if not folder.is_dir():
             return []
         paths = {original_of(entry) or entry for entry in folder.iterdir()}
-        steps = sorted(int(match[1]) for p in paths if (match := _STEP_NAME.fullmatch(p.name)))
-        return [self.checkpoint_path(step) for step in steps]
+        return sorted(int(match[1]) for p in paths if (match := _STEP_NAME.fullmatch(p.name)))
 
     def prune_checkpoints(self, keep: int = 2) -> None:
         """Remove all checkpoints but the `keep` with the highest steps."""

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import warnings
 
+import torch
+
 from resel.config import Config
 from resel.envs import check_spaces
-from resel.errors import DamagedFileError, RunDirectoryError
-from resel.runs.bundle import read_bundle
+from resel.errors import ConfigError, DamagedFileError, RunDirectoryError
+from resel.methods import Learner
+from resel.runs.agents import use_weights
+from resel.runs.bundle import Bundle, read_bundle
 from resel.runs.directory import RunDirectory
 from resel.runs.replay_log import ReplayLog, restore_trainer
-from resel.training import Trainer, task_envs
+from resel.training import Trainer, damaged_if_wrong, task_envs
 
 
 def open_trainer(path: str | os.PathLike[str]) -> Trainer:
@@ -28,18 +32,46 @@ def open_trainer(path: str | os.PathLike[str]) -> Trainer:
         )
     # Looking needs no processes of their own; the numbers are the same.
     config = Config.from_json(directory.read_config()).replace(env_workers=False)
-    envs, evaluation = task_envs(config)
-    trainer = Trainer(config, envs, evaluation)
+    trainer = Trainer(config, *task_envs(config))
     try:
-        for checkpoint in reversed(checkpoints):
-            try:
-                bundle = read_bundle(checkpoint, "checkpoint")
-                check_spaces(envs[0], bundle.documents.get("spaces"), "the environment now")
-                restore_trainer(trainer, bundle, ReplayLog(directory.replay_path))
-                return trainer
-            except DamagedFileError as error:
-                warnings.warn(f"{error} Trying the one before.", stacklevel=2)
-        raise DamagedFileError(f"No checkpoint in {directory.path} can be read.")
+        restore_newest(trainer, directory)
     except BaseException:
         trainer.close()
         raise
+    return trainer
+
+
+def restore_newest(
+    trainer: Trainer, directory: RunDirectory, *, learner_only: bool = False
+) -> bool:
+    """Go on from the newest good checkpoint of a run, which is only read.
+
+    `learner_only` takes weights, optimisers and random streams of the learner, for another task.
+    False if an unfinished episode had to be dropped.
+    """
+    for checkpoint in reversed(directory.checkpoints()):
+        try:
+            bundle = read_bundle(checkpoint, "checkpoint")
+            check_spaces(trainer.env, bundle.documents.get("spaces"), "the environment now")
+            _check_device(bundle, trainer.learner, directory)
+            if not learner_only:
+                return restore_trainer(trainer, bundle, ReplayLog(directory.replay_path))
+            with damaged_if_wrong():
+                use_weights(bundle, trainer.learner)
+                trainer.learner.restore(bundle.tensors["learner"], bundle.documents["learner"])
+            return True
+        except DamagedFileError as error:
+            warnings.warn(f"{error} Trying the one before.", stacklevel=2)
+    raise DamagedFileError(f"No checkpoint in {directory.path} can be read.")
+
+
+def _check_device(bundle: Bundle, learner: Learner, directory: RunDirectory) -> None:
+    """Random streams of one kind of device mean nothing to another."""
+    with damaged_if_wrong():
+        there = str(bundle.documents["run"]["machine"]["device"])
+    if torch.device(there).type != learner.device.type:
+        raise ConfigError(
+            f"The run in {directory.path} learned on {there} and cannot go on on {learner.device}: "
+            f"load it with device={there!r}, or its weights alone from "
+            f"{directory.last_agent_path}."
+        )

@@ -99,6 +99,16 @@ def _is_whole(directory: RunDirectory) -> bool:
     return True
 
 
+def check_past(path: Path, there: int, here: int) -> None:
+    """Refuse to give up what a trainer has learned for a checkpoint of another step."""
+    if here not in (0, there):
+        raise RunDirectoryError(
+            f"The run in {path} is at step {there:,} and this agent at step {here:,}, so going on "
+            "there would lose what it has learned: make a new agent to go on with the run, or "
+            "choose another run_dir. Nothing was changed."
+        )
+
+
 def check_memory(settings: TrainingConfig, env: AnyEnv) -> int:
     """The memory the replay buffer will take, refused if it is not there.
 

@@ -24,10 +24,17 @@ from resel.runs.bundle import Bundle, read_bundle, write_bundle
 from resel.runs.directory import RunDirectory
 from resel.runs.machine import describe_machine, differences, numeric_machine
 from resel.runs.metrics import MetricsLog, read_metrics
-from resel.runs.preflight import Resume, changed_settings, check_memory, existing_directory
+from resel.runs.preflight import (
+    Resume,
+    changed_settings,
+    check_memory,
+    check_past,
+    existing_directory,
+)
 from resel.runs.replay_log import ReplayLog, restore_trainer
 from resel.runs.retry import RetryWrites
 from resel.runs.starts import starts_with_this
+from resel.runs.warm_start import warm_start
 from resel.training import (
     ROLLBACKS,
     Callback,
@@ -53,7 +60,9 @@ class Run:
         resume: Resume = "never",
         wandb: bool = False,
         force: bool = False,
+        trainer: Trainer | None = None,
     ) -> None:
+        """A `trainer` that is given stays the caller's, who made it for this config."""
         self.config = config
         self._open = ExitStack()
         try:
@@ -63,11 +72,9 @@ class Run:
             if held is not None:
                 self._open.callback(held.close)
             # Before a new directory, so that what cannot start leaves nothing behind.
-            envs, evaluation = task_envs(config)
-            for env in (*envs, evaluation):
-                self._open.callback(env.close)
-            self._env = envs[0]
-            self.trainer = Trainer(config, envs, evaluation)
+            self.trainer = trainer or self._make_trainer()
+            self._env = self.trainer.env
+            self.warm_start = None if trainer or held else warm_start(self.trainer)
             self.buffer_bytes = check_memory(settings, self._env)
             self._retry = RetryWrites(
                 settings.disk_tries, settings.disk_wait, lambda: self.trainer.stopping
@@ -82,8 +89,11 @@ class Run:
             position = self._continue(force) if held else None
             self.resumed_at = None if position is None else self.trainer.step
             self.begins_again = held is not None and position is None
+            if self.begins_again and trainer is None:
+                self.warm_start = warm_start(self.trainer)
             log = MetricsLog(self.directory, wandb=wandb, patience=self._retry)
             self.log = self.trainer.log.writer = self._open.enter_context(log)
+            self._open.callback(setattr, self.trainer.log, "writer", None)
             if held:
                 self._forget_after(position or 0)
             self.trainer.log.write_early_events(self.trainer.step)
@@ -101,6 +111,12 @@ class Run:
             }
         )
 
+    def _make_trainer(self) -> Trainer:
+        envs, evaluation = task_envs(self.config)
+        for env in (*envs, evaluation):
+            self._open.callback(env.close)
+        return Trainer(self.config, envs, evaluation)
+
     def _continue(self, force: bool) -> int | None:
         """Load the newest checkpoint that is good; its place in the metrics, None without one."""
         checkpoints = self.directory.checkpoints()
@@ -108,6 +124,9 @@ class Run:
             try:
                 bundle = _read_checkpoint(path)
                 position, lost = self._check_origin(bundle, force)
+                with damaged_if_wrong():
+                    there = whole(bundle.documents["loop"], "step")
+                check_past(self.directory.path, there, self.trainer.step)
                 exact = restore_trainer(self.trainer, bundle, self._replay)
             except DamagedFileError as error:
                 warnings.warn(f"{error} Trying the one before.", stacklevel=2)
@@ -266,7 +285,8 @@ class Run:
         evaluations = self.trainer.evaluator.history
         if not evaluations or evaluations[-1][0] < self.trainer.step:
             self.trainer.evaluate()
-        self._save_best()
+        if evaluations:  # there may be no environment for them
+            self._save_best()
 
     def _save_when_due(self, progress: TrainProgress) -> None:
         if len(self.trainer.evaluator.history) > self._evaluated:

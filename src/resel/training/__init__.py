@@ -1,16 +1,25 @@
 """The loop: collecting, learning, evaluating."""
 
 from resel.training.actor import Actor, PolicyState
+from resel.training.clock import duration
 from resel.training.collector import Collector
 from resel.training.divergence import ROLLBACKS, is_good
 from resel.training.env_factory import make_envs, make_task, task_envs
 from resel.training.evaluation import Evaluation, evaluate, evaluation_seeds
 from resel.training.progress import Callback, ProgressLine, TrainProgress, describe_groups
-from resel.training.score import final_evaluations, is_held
+from resel.training.score import HELD_EVALUATIONS, final_evaluations, is_held
 from resel.training.trainer import Trainer, choose_device
 from resel.training.validation import check_tensors, damaged_if_wrong, whole
+from resel.training.workload import (
+    Workload,
+    batch_steps,
+    compile_kernels,
+    filled_buffer,
+    made_up_trajectory,
+)
 
 __all__ = [
+    "HELD_EVALUATIONS",
     "ROLLBACKS",
     "Actor",
     "Callback",
@@ -20,15 +29,21 @@ __all__ = [
     "ProgressLine",
     "TrainProgress",
     "Trainer",
+    "Workload",
+    "batch_steps",
     "check_tensors",
     "choose_device",
+    "compile_kernels",
     "damaged_if_wrong",
     "describe_groups",
+    "duration",
     "evaluate",
     "evaluation_seeds",
+    "filled_buffer",
     "final_evaluations",
     "is_good",
     "is_held",
+    "made_up_trajectory",
     "make_envs",
     "make_task",
     "task_envs",

@@ -26,6 +26,10 @@ class PolicyState:
     observation: Tensor  # (rows, O)
     action: Tensor  # (rows, A)
 
+    def __repr__(self) -> str:
+        numbers = sum(part.numel() for part in self.hidden) // max(self.rows, 1)
+        return f"PolicyState({self.rows} row(s), {numbers} numbers of memory each)"
+
     @property
     def rows(self) -> int:
         """Environments it stands for."""
@@ -52,6 +56,7 @@ class Actor:
         self._learner = learner
         self._dims, self.device = learner.dims, learner.device
         self._row_shapes = _row_shapes(self.initial_state(1))
+        self.reads_reward = bool(getattr(learner.config.network, "reward_input", False))
 
     def initial_state(self, rows: int) -> PolicyState:
         """The state at the start of an episode."""

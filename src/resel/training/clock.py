@@ -38,3 +38,12 @@ class Clock:
         seconds = float(document["seconds"])
         self.cpu_seconds = maybe(document, "cpu_seconds") if "cpu_seconds" in document else None
         self.seconds = seconds
+
+
+def duration(seconds: float) -> str:
+    """As people say it."""
+    for unit, size in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            number = seconds / size
+            return f"{number:,.0f} {unit}" if number >= 10 else f"{number:.1f} {unit}"
+    return f"{seconds:.0f} s"

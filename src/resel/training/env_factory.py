@@ -7,7 +7,7 @@ from functools import partial
 
 from resel.config import Config, TrainingConfig
 from resel.envs import AnyEnv, CheckedEnv, Env, EnvFactory, SubprocEnv, build, spaces_of
-from resel.errors import UnsupportedSpaceError
+from resel.errors import ConfigError, UnsupportedSpaceError
 from resel.tasks import make_env
 
 
@@ -27,6 +27,11 @@ def make_task(config: Config, *, evaluation: bool = False, render_mode: str | No
 
 def task_envs(config: Config) -> tuple[list[AnyEnv], AnyEnv]:
     """Environments to train in, and one to evaluate in, of a config that names its task."""
+    if not config.task:
+        raise ConfigError(
+            "This agent was trained on an environment without a name, which only the program that "
+            "made it knows: go on there, with learn(..., run_dir=..., resume='auto')."
+        )
     make = partial(make_task, config)
     return make_envs(config.training, make, partial(make_task, config, evaluation=True))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from resel.methods import Learner
@@ -26,6 +26,8 @@ class TrainProgress:
     """Return of the last finished episode."""
     evaluation_return: float | None
     """Mean return of the last evaluation."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """The last line of training, as in metrics.jsonl: losses, entropy, gradient norms, ..."""
 
 
 Callback = Callable[[TrainProgress], bool | None]

@@ -18,7 +18,11 @@ def final_evaluations(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
     return [found for found in evaluations if found[0] > 0][-FINAL_EVALUATIONS:]
 
 
-def is_held(wanted: float, evaluations: Sequence[tuple[int, float, float]]) -> bool:
-    """Whether each of the last three evaluations reached a return; step 0 is never one of them."""
-    last = [mean for step, mean, _ in evaluations[-HELD_EVALUATIONS:] if step > 0]
-    return len(last) == HELD_EVALUATIONS and all(mean >= wanted for mean in last)
+def is_held(
+    wanted: float,
+    evaluations: Sequence[tuple[int, float, float]],
+    count: int = HELD_EVALUATIONS,
+) -> bool:
+    """Whether each of the last evaluations reached a return; step 0 is never one of them."""
+    last = [mean for step, mean, _ in evaluations[-count:] if step > 0]
+    return len(last) == count and all(mean >= wanted for mean in last)

@@ -46,6 +46,8 @@ class TrainLog:
         self.writer: MetricsWriter | None = None
         self.last_return: float | None = None
         self.mmer: float | None = None
+        self.metrics: Mapping[str, float] = {}
+        """The last line of training."""
         self._recent: deque[float] = deque(maxlen=MMER_EPISODES)
         self._total, self._count, self._logged = 0.0, 0, False
         self._metrics: dict[str, float] = {}
@@ -94,6 +96,7 @@ class TrainLog:
         if self.mmer is not None:
             values["mmer"] = self.mmer
         values["episodes"] = count
+        self.metrics = values
         self.write("train", self._step, values)
         return True
 

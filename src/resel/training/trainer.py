@@ -88,6 +88,15 @@ class Trainer:
         self._sampling = numpy_stream(seed, "sampling")
         self._stop = False
 
+    @property
+    def env(self) -> AnyEnv:
+        """The first environment, which tells the spaces."""
+        return self._envs[0]
+
+    def set_steps(self, steps: int) -> None:
+        """Write down how many steps the training is to take in all; nothing else depends on it."""
+        self.config = self.learner.config = self.config.replace(steps=steps)
+
     def request_stop(self) -> None:
         """End `train` after the current step."""
         self._stop = True
@@ -141,6 +150,7 @@ class Trainer:
             self.episodes,
             self.log.last_return,
             history[-1][1] if history else None,
+            self.log.metrics,
         )
 
     def _advance(self) -> None:

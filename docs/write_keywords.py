@@ -1,0 +1,112 @@
+"""Settings as typed keywords: `python docs/write_keywords.py` writes agent/_keywords.py.
+
+The dataclasses of methods, networks, encoders and the loop are the one source. Editors and type
+checkers read only what is written down, so it is written down from them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterable
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from resel.cli.methods import field_meanings
+from resel.config import Config, TrainingConfig
+from resel.methods import Method, default_method, get_method, own_methods
+from resel.networks import EncoderSpec, encoders
+
+PLACE = Path(__file__).parents[1] / "src" / "resel" / "agent" / "_keywords.py"
+_HEAD = '''"""Settings as typed keywords, for editors and type checkers.
+
+Written by `python docs/write_keywords.py` from the dataclasses, which are the source: a test
+compares. The meaning of each is there, and in `resel methods --show NAME`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+'''
+Fields = dict[str, tuple[list[Any], str]]
+"""By name: the types that a setting has in different dataclasses, and its meaning."""
+
+
+def keywords() -> str:
+    """The whole file."""
+    loop = _fields([TrainingConfig])
+    encoder = {"encoder": _fields([Config])["encoder"]}
+    ours, known = get_method(default_method()), [spec for spec in encoders()[0] if _is_ours(spec)]
+    classes = {
+        "LoopKeywords": ("TypedDict", "Settings of the loop, which all methods have.", loop),
+        f"{ours.title}Keywords": (
+            "LoopKeywords",
+            f"Settings of {ours.title} with any encoder.",
+            encoder | _fields(_classes([ours], known)),
+        ),
+        "AgentKeywords": (
+            "LoopKeywords",
+            "Settings of all methods that come with resel; each has some of them.",
+            encoder | _fields(_classes(own_methods(), known)),
+        ),
+    }
+    text = _HEAD + "\n".join(_class(name, *parts) for name, parts in classes.items())
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "format", "-"],
+        input=text,
+        capture_output=True,
+        text=True,
+        cwd=PLACE.parent,
+        check=True,
+    )
+    return done.stdout
+
+
+def _is_ours(spec: EncoderSpec) -> bool:
+    return spec.settings.__module__.startswith("resel.")
+
+
+def _classes(methods: Iterable[Method], encoders: Iterable[EncoderSpec]) -> list[type[Any]]:
+    own = [kind for method in methods for kind in (method.settings, method.network)]
+    return [*own, *(spec.settings for spec in encoders)]
+
+
+def _fields(kinds: Iterable[type[Any]]) -> Fields:
+    found: Fields = {}
+    for kind in kinds:
+        hints, meanings = get_type_hints(kind), field_meanings(kind)
+        for field in dataclasses.fields(kind):
+            types, _ = found.setdefault(field.name, ([], meanings.get(field.name, "")))
+            parts = _parts(hints[field.name])
+            types += [part for part in parts if part not in types]
+    return found
+
+
+def _parts(hint: Any) -> list[Any]:
+    return list(get_args(hint)) if get_origin(hint) in (Union, UnionType) else [hint]
+
+
+def _spelled(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return f"Literal[{', '.join(map(repr, get_args(kind)))}]"
+    if get_origin(kind) is not None:
+        return str(kind).replace("typing.", "")
+    return "None" if kind is NoneType else str(kind.__name__)
+
+
+def _class(name: str, base: str, text: str, fields: Fields) -> str:
+    lines = [f"class {name}({base}, total=False):", f'    """{text}"""\n']
+    for field, (types, meaning) in fields.items():
+        ordered = sorted(types, key=lambda kind: kind is NoneType)
+        lines.append(f"    {field}: {' | '.join(map(_spelled, ordered))}")
+        wrapped = textwrap.wrap(f'"""{meaning}"""', 96)
+        lines += [f"    {line}" for line in wrapped]
+    return "\n".join(lines) + "\n\n"
+
+
+if __name__ == "__main__":
+    PLACE.write_text(keywords())

@@ -1,0 +1,23 @@
+"""The face a library user sees."""
+
+from resel.agent._agent import Agent, RESeL
+from resel.agent._configure import configure, world_of
+from resel.agent.callbacks import (
+    CheckpointEvery,
+    EvaluateEvery,
+    LearnProgress,
+    SaveBest,
+    StopAtReturn,
+)
+
+__all__ = [
+    "Agent",
+    "CheckpointEvery",
+    "EvaluateEvery",
+    "LearnProgress",
+    "RESeL",
+    "SaveBest",
+    "StopAtReturn",
+    "configure",
+    "world_of",
+]

@@ -1,0 +1,397 @@
+"""`Agent`: learn, predict, save, load. The face a library user sees."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Any, Self, Unpack, overload
+
+import gymnasium
+import numpy as np
+
+from resel.agent._announce import announced, speaker
+from resel.agent._configure import configure, world_of
+from resel.agent._given import (
+    callbacks_of,
+    check_separate,
+    describe_env,
+    envs_of,
+    evaluation_env,
+    whole_number,
+)
+from resel.agent._keywords import AgentKeywords, RESeLKeywords
+from resel.agent._learning import Origin, RunOptions, open_run
+from resel.agent._predict import predict
+from resel.agent.callbacks import LearnCallback, LearnProgress
+from resel.config import Config, SizeName
+from resel.envs import CheckedEnv, Env, EnvFactory, check_spaces, spaces_of
+from resel.errors import ConfigError
+from resel.methods import AUTO_STEPS, Choice, Learner, auto_choices, default_method, get_method
+from resel.randomness import draw_seed, torch_stream
+from resel.runs import (
+    Bundle,
+    Resume,
+    WarmStart,
+    check_agent_spaces,
+    read_agent,
+    save_agent,
+    use_weights,
+    warm_start,
+)
+from resel.tasks import get_task
+from resel.training import (
+    Actor,
+    Callback,
+    PolicyState,
+    Trainer,
+    TrainProgress,
+    evaluate,
+    make_task,
+)
+from resel.training.threads import threads_for
+
+
+class Agent:
+    """An agent that learns with any method of the registry, RESeL by default.
+
+    `env` is a task of ours, any registered Gymnasium id, an environment, or a function that makes
+    one. Settings are those of the method, its network, its encoder and the loop by name
+    (`encoder="gru"`, `lr_policy=1e-3`, `batch_steps=2000`, ...; `resel methods --show NAME` lists
+    them); a whole `config` can be given instead. They start from a `preset`: `paper` for tasks of
+    ours, for other environments `auto`, which chooses by the spaces, the longest episode and
+    `steps`, the length of the training that is meant.
+    """
+
+    _method: str | None = None
+    """The method of a class that has one."""
+
+    @overload
+    def __init__(
+        self,
+        env: str | Env | EnvFactory,
+        method: str | None = None,
+        *,
+        config: Config | None = None,
+        preset: str | None = None,
+        size: SizeName | None = None,
+        **settings: Unpack[AgentKeywords],
+    ) -> None: ...
+
+    @overload  # a method of another package has settings of its own
+    def __init__(
+        self,
+        env: str | Env | EnvFactory,
+        method: str | None = None,
+        *,
+        config: Config | None = None,
+        preset: str | None = None,
+        size: SizeName | None = None,
+        **settings: Any,
+    ) -> None: ...
+
+    def __init__(
+        self,
+        env: str | Env | EnvFactory,
+        method: str | None = None,
+        *,
+        config: Config | None = None,
+        preset: str | None = None,
+        size: SizeName | None = None,
+        **settings: Any,
+    ) -> None:
+        task, method = env if isinstance(env, str) else "", self._chosen(method)
+        if settings.get("init_from") is not None:  # the run may be resumed from another folder
+            settings["init_from"] = os.path.abspath(settings["init_from"])
+        self.choices: list[Choice] = []
+        """What the preset `auto` chose for the environment, and why."""
+        if config is None:
+            usual = "paper" if get_task(task) is not None else "auto"
+            world = world_of(env, settings) if (preset or usual) == "auto" else None
+            if world is not None:
+                chosen = get_method(method or default_method())
+                self.choices = auto_choices(chosen, world, settings.get("steps", AUTO_STEPS))
+            config = configure(
+                task, method=method, preset=preset, size=size, world=world, **settings
+            )
+        elif not isinstance(config, Config):
+            raise ConfigError(
+                f"config={config!r} is a {type(config).__name__}: it must be a resel.Config. Pass "
+                f"single settings by name, as in {type(self).__name__}(env, gamma=0.9)."
+            )
+        elif size is not None or settings or preset is not None:
+            raise ConfigError(
+                "Give either config=... or single settings: config.replace(...) changes a config."
+            )
+        elif method not in (None, config.method):
+            raise ConfigError(f"The config is for {config.method}, not for {method}.")
+        self._start(env, config if config.task == task else config.replace(task=task))
+
+    def _start(
+        self,
+        env: str | Env | EnvFactory,
+        config: Config,
+        saved: Bundle | None = None,
+        origin: Origin | None = None,
+    ) -> None:
+        """Make environments and learner, and take over a saved agent, or weights to begin with."""
+        envs, evaluation = envs_of(env, config)
+        if saved is not None:
+            check_agent_spaces(saved, envs[0])
+        check_separate([*envs, *([evaluation] if evaluation else [])])
+        with threads_for(config):
+            self._trainer = Trainer(config, envs, evaluation)
+        self._env, self._origin = envs[0], origin
+        self._sampling = torch_stream(config.training.seed, "predict", self.learner.device)
+        self.warm_start: WarmStart | None = None
+        """What was taken over from `init_from`."""
+        if saved is None:
+            self.warm_start = warm_start(self._trainer)
+        else:
+            use_weights(saved, self.learner)
+        if origin is not None and origin.same_task:
+            self._trainer.step = origin.step
+
+    @classmethod
+    def _chosen(cls, method: str | None) -> str | None:
+        if cls._method is not None and method not in (None, cls._method):
+            raise ConfigError(
+                f"{cls.__name__} is an agent with the method {cls._method}: use "
+                f"Agent(env, method={method!r})."
+            )
+        return cls._method or method
+
+    def __repr__(self) -> str:
+        config, learner = self.config, self.learner
+        where = repr(config.task) if config.task else describe_env(self._env)
+        names = [f"{n}={v!r}" for n, v in (("method", config.method), ("encoder", config.encoder))]
+        chosen = names[self._method is not None : 2 if config.encoder else 1]
+        facts = [
+            f"{sum(g.count for own in learner.groups.values() for g in own):,} parameters on "
+            f"{learner.device}",
+            f"{self.num_timesteps:,} steps",
+        ]
+        facts += [f"{learner.updates:,} updates"] if learner.updates else []
+        if self.evaluations:
+            step, mean, _ = self.evaluations[-1]
+            facts.append(f"evaluation {mean:.4g} at step {step:,}")
+        return f"<{type(self).__name__}({', '.join([where, *chosen])}): {', '.join(facts)}>"
+
+    @property
+    def config(self) -> Config:
+        """All settings."""
+        return self._trainer.config
+
+    @property
+    def num_timesteps(self) -> int:
+        """Environment steps learned from so far."""
+        return self._trainer.step
+
+    @property
+    def actor(self) -> Actor:
+        """The policy, one step at a time, without the conveniences of `predict`."""
+        return self._trainer.actor
+
+    @property
+    def learner(self) -> Learner:
+        """Networks and optimisers, for whoever wants to look inside."""
+        return self._trainer.learner
+
+    @property
+    def evaluations(self) -> list[tuple[int, float, float]]:
+        """Step, mean return and deviation of every evaluation so far."""
+        return list(self._trainer.evaluator.history)
+
+    def learn(
+        self,
+        total_timesteps: int,
+        *,
+        callback: LearnCallback | Sequence[LearnCallback] | None = None,
+        eval_env: str | Env | EnvFactory | None = None,
+        progress_bar: bool = False,
+        run_dir: str | os.PathLike[str] | None = None,
+        resume: Resume = "never",
+        wandb: bool = False,
+        force: bool = False,
+    ) -> Self:
+        """Take `total_timesteps` further steps in the environment, learning all the while.
+
+        `callback` is called with a `LearnProgress` after every step and ends the training by
+        returning False; a list holds several. Evaluations use `eval_env`, given like `env`, or an
+        environment made like the first one.
+
+        `run_dir` makes a run of it, with the checkpoints, logs and agents of `resel train`. With
+        `resume="auto"` the same call goes on with the run that is there, to as many steps as it was
+        to take, and does nothing where they are taken. `wandb` also logs to Weights & Biases,
+        `force` goes on where the machine differs from before.
+        """
+        steps, callbacks = whole_number("learn", total_timesteps), callbacks_of(callback)
+        options, total = RunOptions(run_dir, resume, wandb, force), self.num_timesteps + steps
+        if eval_env is not None:
+            self._trainer.evaluator.env = evaluation_env(eval_env, self.config, self._env)
+        told = [self._seen_by(callbacks)] if callbacks else []
+        with threads_for(self.config):
+            if self._origin is not None and not options.goes_on:
+                self._origin.restore(self._trainer)
+            if run_dir is None:
+                with announced(self._trainer, total, progress_bar) as line:
+                    self._trainer.train(total - self.num_timesteps, [*told, *line])
+            else:
+                with open_run(self._trainer, options, total) as run:
+                    if run is None:
+                        speaker(progress_bar)(f"{run_dir} is finished: no step is left to take.")
+                    else:
+                        with announced(self._trainer, total, progress_bar) as line:
+                            run.train([*told, *line])
+        self._origin = None
+        return self
+
+    def _seen_by(self, callbacks: Sequence[LearnCallback]) -> Callback:
+        """All callbacks as one of the loop, which knows no agent."""
+
+        def tell(progress: TrainProgress) -> bool:
+            seen = LearnProgress(**vars(progress), agent=self)
+            answers = [callback(seen) for callback in callbacks]
+            return all(answer is not False for answer in answers)
+
+        return tell
+
+    def predict(
+        self,
+        observation: Any,
+        state: PolicyState | None = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+        *,
+        reward: Any = None,
+    ) -> tuple[Any, PolicyState]:
+        """The action for an observation, or for a batch of them, and the state to pass on.
+
+        `state` carries everything recurrent (hidden state, last observation, last action); None
+        starts an episode, and `episode_start` starts it for single rows of a batch. Tasks that
+        feed the reward back also need the `reward` of the last step.
+        """
+        sampling = None if deterministic else self._sampling
+        with threads_for(self.config):
+            return predict(
+                self.actor, self._env, sampling, observation, state, episode_start, reward
+            )
+
+    def evaluate(
+        self,
+        episodes: int = 10,
+        *,
+        seed: int | None = None,
+        env_kwargs: Mapping[str, Any] | None = None,
+    ) -> tuple[float, float]:
+        """Mean and deviation of the return of the deterministic policy.
+
+        `env_kwargs` are arguments of the task in which it is to differ from the training, as in
+        `{"length": 40}`. An agent made from one environment alone plays in that, which ends its
+        unfinished episode.
+        """
+        rng = np.random.default_rng(self.config.training.seed if seed is None else seed)
+        seeds = [draw_seed(rng) for _ in range(whole_number("evaluate", episodes))]
+        if env_kwargs:
+            with closing(self.make_evaluation_env(env_kwargs)) as other, threads_for(self.config):
+                result = evaluate(self._trainer.actor, other, seeds)
+            return result.return_mean, result.return_std
+        env = self._trainer.evaluator.env
+        with threads_for(self.config):
+            result = evaluate(self._trainer.actor, env or self._env, seeds)
+        if env is None:
+            self._trainer.collector.restart()
+        return result.return_mean, result.return_std
+
+    def make_evaluation_env(
+        self, env_kwargs: Mapping[str, Any] | None = None, *, render_mode: str | None = None
+    ) -> CheckedEnv:
+        """Another environment to evaluate in, made from the task's name.
+
+        `env_kwargs` go on top of those of the training; refused if the agent cannot act there.
+        """
+        if not self.config.task:
+            raise ConfigError(
+                "The agent was made from an environment without a name, whose arguments are not "
+                "known: make the other environment, and pass it as learn(..., eval_env=...) or "
+                "load(..., env=...)."
+            )
+        own = self.config.training
+        config = self.config.replace(env_kwargs={**own.env_kwargs, **(env_kwargs or {})})
+        checked = CheckedEnv(
+            make_task(config, evaluation=True, render_mode=render_mode),
+            name="The evaluation environment",
+            longest=own.buffer_steps,
+        )
+        check_spaces(checked, spaces_of(self._env), "the evaluation environment")
+        return checked
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the agent to a directory of safetensors and JSON, with hashes."""
+        save_agent(path, self._trainer.learner, self._env)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        env: str | Env | EnvFactory | None = None,
+        *,
+        device: str = "auto",
+    ) -> Self:
+        """Read an agent back, or the newest one of a run directory.
+
+        `env` is needed where it was not trained on a named task. The agent of a run goes on where
+        the run stood once it learns: with its optimisers and random streams and, in the same task,
+        its replay buffer. The run itself is only read.
+        """
+        config, bundle = read_agent(path)
+        if cls._method not in (None, config.method):
+            raise ConfigError(
+                f"The agent at {os.fspath(path)} learned with {config.method}, but {cls.__name__} "
+                f"is an agent with the method {cls._method}: use Agent.load(path)."
+            )
+        if env is None and not config.task:
+            raise ConfigError(
+                f"The agent at {os.fspath(path)} was trained on an environment without a name: "
+                f"pass it as {cls.__name__}.load(path, env=...)."
+            )
+        trained = config
+        # The machine may be another one, and acting needs no processes.
+        config = config.replace(device=device, env_workers=False)
+        if isinstance(env, gymnasium.Env):
+            config = config.replace(num_envs=1, env_restarts=0)
+        task = config.task if env is None else env
+        config = config.replace(task=task if isinstance(task, str) else "")
+        same_task = (config.task, config.training.num_envs) == (
+            trained.task,
+            trained.training.num_envs,
+        )
+        agent = cls.__new__(cls)
+        agent.choices = []
+        agent._start(task, config, bundle, Origin.of(path, same_task))
+        return agent
+
+    def close(self) -> None:
+        """Release the simulators."""
+        self._trainer.close()
+
+
+class RESeL(Agent):
+    """The agent of the paper: `Agent` with its method fixed.
+
+    `env` and settings are given as to `Agent`.
+    """
+
+    _method = default_method()
+
+    def __init__(
+        self,
+        env: str | Env | EnvFactory,
+        method: str | None = None,
+        *,
+        config: Config | None = None,
+        preset: str | None = None,
+        size: SizeName | None = None,
+        **settings: Unpack[RESeLKeywords],
+    ) -> None:
+        super().__init__(env, method, config=config, preset=preset, size=size, **settings)

@@ -1,0 +1,81 @@
+"""Which settings an agent has: a preset, a size, and what is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any
+
+import gymnasium
+
+from resel.config import Config, SizeName, TrainingConfig
+from resel.envs import CheckedEnv, Env, EnvFactory, SubprocEnv, build
+from resel.errors import ConfigError
+from resel.methods import (
+    AUTO_STEPS,
+    World,
+    auto_choices,
+    default_method,
+    get_method,
+    preset_settings,
+)
+from resel.tasks import get_task, make_env
+
+
+def configure(
+    task: str,
+    *,
+    method: str | None = None,
+    preset: str | None = None,
+    size: SizeName | None = None,
+    world: World | None = None,
+    **settings: Any,
+) -> Config:
+    """The settings of a method on a task: its preset, then the network size, then what is asked.
+
+    Without a preset it is `paper` for tasks of ours, else `auto`, for which an environment without
+    a name has to say what its `world` is.
+    """
+    chosen = get_method(method or default_method())
+    if preset is None:
+        ours = get_task(task) is not None or not (task or world)
+        preset = "paper" if ours else "auto"
+    if preset == "auto":
+        if world is None and task:
+            world = world_of(task, settings)
+        if world is None:
+            raise ConfigError("preset='auto' looks at the environment: name one, or give it.")
+        found = auto_choices(chosen, world, settings.get("steps", AUTO_STEPS))
+        layer = {choice.name: choice.value for choice in found}
+    else:
+        layer = preset_settings(chosen, task, preset)
+    usual_size, usual_encoder = layer.pop("size", None), layer.pop("encoder", None)
+    encoder = settings.pop("encoder", None) or usual_encoder
+    names = {"method": chosen.name, "encoder": encoder}
+    bare = Config.build(task, names)
+    factor = size or usual_size
+    sizes = bare.sized(factor, layer) if factor else {}
+    return Config.build(task, names, layer, sizes).replace(**settings)
+
+
+def world_of(env: str | Env | EnvFactory, settings: Mapping[str, Any]) -> World | None:
+    """What the preset `auto` has to know, for which an environment may be made and closed again.
+
+    None for what is no environment.
+    """
+    limit = settings.get("max_episode_steps")
+    if isinstance(env, gymnasium.Env):
+        return World.of(CheckedEnv(env), limit)
+    if isinstance(env, str):
+        given = {**settings.get("env_kwargs", {})}
+        made = make_env(env, env_kwargs={k: 1 if v == "seed" else v for k, v in given.items()})
+    elif not callable(env):
+        return None
+    elif settings.get("env_workers"):  # it may not be possible, or not safe, to make it here
+        timeout = settings.get("env_timeout", TrainingConfig().env_timeout)
+        with closing(SubprocEnv(env, timeout)) as worker:
+            return World.of(worker.ready(), limit)
+    else:
+        made = build(env, "The environment")
+    with closing(made):
+        return World.of(CheckedEnv(made), limit)

@@ -1,0 +1,99 @@
+"""What a caller gives an agent, checked: environments, callbacks and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from resel.agent.callbacks import LearnCallback
+from resel.config import Config
+from resel.envs import AnyEnv, CheckedEnv, Env, EnvFactory, build, check_spaces, spaces_of
+from resel.errors import ConfigError
+from resel.training import make_envs, make_task, task_envs
+
+
+def whole_number(verb: str, count: Any) -> int:
+    """A count of 1 or more, for the method that asks."""
+    good = isinstance(count, int | float | np.number) and not isinstance(count, bool)
+    if not good or not float(count).is_integer():
+        raise ConfigError(f"{verb}({count!r}): a whole number is needed.")
+    if count < 1:
+        raise ConfigError(f"{verb}({count}): it must be at least 1.")
+    return int(count)
+
+
+def callbacks_of(given: Any) -> list[LearnCallback]:
+    """Callbacks as a list, from one, several or none."""
+    if given is None:
+        return []
+    several = [given] if callable(given) else given
+    if not isinstance(several, Sequence) or not all(map(callable, several)):
+        raise ConfigError(
+            f"callback={given!r} cannot be called: give a function of one LearnProgress, or a "
+            "list of such functions."
+        )
+    return list(several)
+
+
+def envs_of(env: str | Env | EnvFactory, config: Config) -> tuple[list[AnyEnv], AnyEnv | None]:
+    """Environments to train in, and where there can be more than one, one to evaluate in."""
+    settings = config.training
+    if isinstance(env, str):
+        return task_envs(config)
+    if isinstance(env, gymnasium.Env):
+        asked = settings.num_envs > 1, settings.env_workers, settings.env_restarts > 0
+        for name, too_much in zip(("num_envs", "env_workers", "env_restarts"), asked, strict=True):
+            if too_much:
+                raise ConfigError(
+                    f"{name}={getattr(settings, name)} needs more than one environment: give a "
+                    "function that makes one instead of the environment itself."
+                )
+        return [
+            CheckedEnv(env, limit=settings.max_episode_steps, longest=settings.buffer_steps)
+        ], None
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        raise ConfigError(
+            f"env={env!r} is several environments in one: give the name or a function that makes "
+            "a single one, and num_envs= for how many."
+        )
+    if not callable(env):
+        raise ConfigError(
+            f"env={env!r} is neither a name, nor an environment, nor a function that makes one."
+        )
+    return make_envs(settings, env, env)
+
+
+def check_separate(envs: Sequence[AnyEnv]) -> None:
+    """Refuse the same object twice."""
+    here = [env for env in envs if isinstance(env, CheckedEnv)]
+    if len({id(env.env.unwrapped) for env in here}) < len(here):
+        raise ConfigError(
+            "Two environments asked for are one and the same object, and each would disturb the "
+            "episodes of the other: make a new one each time."
+        )
+
+
+def evaluation_env(env: str | Env | EnvFactory, config: Config, own: AnyEnv) -> CheckedEnv:
+    """The caller's environment to evaluate in, refused if an agent of `own` cannot act there."""
+    made: Any = env
+    if isinstance(env, str):
+        made = make_task(config.replace(task=env), evaluation=True)
+    elif not isinstance(env, gymnasium.Env):
+        made = build(env, "eval_env") if callable(env) else None
+    if made is None:
+        raise ConfigError(
+            f"eval_env={env!r} is neither a name, nor an environment, nor a function that "
+            "makes one."
+        )
+    checked = CheckedEnv(made, name="The evaluation environment")
+    check_spaces(checked, spaces_of(own), "eval_env")
+    check_separate([own, checked])
+    return checked
+
+
+def describe_env(env: AnyEnv) -> str:
+    """What to call an environment that has no name."""
+    return type(env.env.unwrapped).__name__ if isinstance(env, CheckedEnv) else "an environment"

@@ -1,0 +1,304 @@
+"""Settings as typed keywords, for editors and type checkers.
+
+Written by `python docs/write_keywords.py` from the dataclasses, which are the source: a test
+compares. The meaning of each is there, and in `resel methods --show NAME`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+
+class LoopKeywords(TypedDict, total=False):
+    """Settings of the loop, which all methods have."""
+
+    steps: int
+    """Environment steps in all."""
+    seed: int
+    """Seed of every random stream of the run."""
+    init_from: str | None
+    """Begin with the weights of this run or saved agent, as far as they fit; all else is new."""
+    warmup_steps: int
+    """Steps with uniformly random actions before learning starts."""
+    updates_per_step: float
+    """Updates for each environment step, a fraction or above 1."""
+    exploration_epsilon: float
+    """Discrete actions: each exploring episode draws a strength between 0 and this, and takes a
+    random action with that probability at each of its steps."""
+    deviation_episodes: float
+    """Discrete actions: the share of exploring episodes that are greedy but for one random action,
+    at a step drawn from the length of the episode before."""
+    critic_episodes: float
+    """Discrete actions: the share of exploring episodes that follow one head of the critic, drawn
+    for the episode, in the place of the policy: exp(Q / alpha), which the policy learns to be."""
+    noise_hold: int
+    """Box actions: exploration noise, and random actions of the warm-up, are kept for 1 to this
+    many steps, n of them with a probability in proportion to 1 / n^2."""
+    buffer_steps: int
+    """Capacity of the replay buffer; the oldest whole episodes leave first."""
+    num_envs: int
+    """Environments stepped together; updates are due for the steps of each."""
+    env_kwargs: dict[str, Any]
+    """Arguments of the environment, as in `length=40`; the word seed stands for the run's seed."""
+    max_episode_steps: int | None
+    """Cut episodes (as truncation) after this many steps; None keeps the environment's own limit,
+    or cuts after 10,000 where it has none, and never lets one outgrow the buffer."""
+    env_workers: bool
+    """Run every environment in a process of its own, all of them stepping at the same time; one
+    that crashes or hangs is then noticed. The results are the same."""
+    env_timeout: float
+    """With env_workers: seconds that a reset or step may take."""
+    env_restarts: int
+    """How many times in a run an environment that failed is made anew, dropping its unfinished
+    episode, before the run stops."""
+    eval_every: int
+    """Environment steps between evaluations; 0 evaluates only at the end."""
+    eval_episodes: int
+    """Episodes per evaluation, with the deterministic policy and fixed seeds."""
+    stop_return: float | None
+    """End the training once three evaluations in a row reach this return."""
+    checkpoint_every: int
+    """Environment steps between checkpoints; 0 saves only at the end."""
+    log_every: int
+    """Environment steps between `train` lines in metrics.jsonl."""
+    on_divergence: Literal["stop", "rollback"]
+    """What a run does that has diverged: stop, which is a result as in the paper, or go back to its
+    last good checkpoint and draw other batches from there, twice at most."""
+    device: str
+    """auto, cpu or cuda (cuda:1 and so on)."""
+    threads: int
+    """CPU threads; 0 takes one below the paper's width, all cores from there on."""
+    disk_tries: int
+    """Tries of a write that the disk refuses, as when it is full, before the run gives up."""
+    disk_wait: float
+    """Seconds before the second of these tries; each further pause is twice as long."""
+
+
+class RESeLKeywords(LoopKeywords, total=False):
+    """Settings of RESeL with any encoder."""
+
+    encoder: str | None
+    """The context encoder, by name; None for a method without one."""
+    lr_context_encoder: float | Literal["auto"] | None
+    """Learning rate of the context encoders (LR_CE) of policy and critic; `auto` steers each until
+    a step of the encoder alone moves the output as much as a step of the other layers, None takes
+    LR_other."""
+    auto_lr_start: float | None
+    """Where an automatic LR_CE starts; None takes 0.03 of that of the other layers."""
+    lr_scope: Literal["encoder", "rnn"]
+    """What LR_CE covers: the whole context encoder, or its recurrent layers alone."""
+    lr_policy: float
+    """Learning rate of everything else in the policy (LR_other)."""
+    lr_critic: float
+    """Learning rate of everything else in the critic (LR_other)."""
+    lr_alpha: float
+    """Learning rate of log alpha."""
+    batch_steps: int
+    """Whole trajectories are drawn until a batch holds at least this many steps."""
+    context_length: int | None
+    """Train on random windows of this many steps instead of whole trajectories."""
+    gamma: float
+    """Discount."""
+    target_entropy_scale: float | None
+    """Target entropy = -scale x action size (Box) or scale x log(actions) (Discrete); None means 1
+    for Box and 0.2 for Discrete."""
+    entropy_half_life: int | None
+    """Discrete: updates in which the target entropy falls to a half, again and again; None keeps
+    it."""
+    critic_entropy: bool
+    """Whether the policy's entropy is part of the critic's target; it always is of the policy's
+    loss."""
+    policy_kl: Literal["reverse", "forward"]
+    """Discrete: how the policy is drawn towards softmax(Q / alpha): SAC's own divergence, or the
+    forward one, from which an action that the policy has given up can come back."""
+    alpha: float | None
+    """Keep the temperature at this value; None tunes it to the target entropy."""
+    n_critics: int
+    """Critic heads in the ensemble."""
+    subset_size: int
+    """Critic heads drawn for the minimum in the target."""
+    tau: float
+    """Share of the critic that its target takes over at each soft update."""
+    policy_delay: int
+    """Critic updates per update of policy and temperature."""
+    reward_scale: float
+    """Rewards are multiplied by this in the targets; reported returns are not."""
+    normalize_rewards: bool
+    """Also divide them by the running deviation of discounted returns."""
+    normalize_observations: bool
+    """Scale observations by their running mean and deviation, saved with the agent."""
+    clamp_target_values: bool
+    """Keep the next value inside the slowly moving range of past targets (the released code's
+    QValueGuard, which the paper does not mention but whose numbers were made with it)."""
+    released_details: bool
+    """Do as the released code where the paper is silent: decay and cap of log alpha, the rule by
+    which a batch is full, the first bounds of the clamp, a random first state when exploring."""
+    embedding: int
+    """Outputs of each pre-encoder and of the context encoder."""
+    width: int
+    """Width of the context encoder."""
+    input_layers: int
+    """Linear + ELU layers in front of the recurrent block."""
+    head_width: int
+    """Width of the hidden layers of the policy and critic MLPs."""
+    head_layers: int
+    """Hidden layers of the policy and critic MLPs."""
+    reward_input: bool
+    """Feed the last reward to the context encoder, as meta-RL tasks need it."""
+    probability_floor: float
+    """Discrete: added to the probability of each action, so that none is given up for good (the
+    released code adds 0.01)."""
+    n_layers: int
+    """Blocks on top of each other."""
+    state_size: int
+    """States per channel."""
+    conv_kernel: int
+    """Taps of the causal convolution; 0 leaves it out."""
+    expansion: int
+    """Channels of the scan per unit of width."""
+    feed_forward: bool
+    """Position-wise feed-forward part after the last block; without it a norm and a linear map."""
+    initialisation: Literal["torch", "xavier", "orthogonal"]
+    """First weights: torch's own, Xavier-uniform or orthogonal, the last two with zero biases."""
+
+
+class AgentKeywords(LoopKeywords, total=False):
+    """Settings of all methods that come with resel; each has some of them."""
+
+    encoder: str | None
+    """The context encoder, by name; None for a method without one."""
+    lr_context_encoder: float | Literal["auto"] | None
+    """Learning rate of the context encoders (LR_CE) of policy and critic; `auto` steers each until
+    a step of the encoder alone moves the output as much as a step of the other layers, None takes
+    LR_other."""
+    auto_lr_start: float | None
+    """Where an automatic LR_CE starts; None takes 0.03 of that of the other layers."""
+    lr_scope: Literal["encoder", "rnn"]
+    """What LR_CE covers: the whole context encoder, or its recurrent layers alone."""
+    lr_policy: float
+    """Learning rate of everything else in the policy (LR_other)."""
+    lr_critic: float
+    """Learning rate of everything else in the critic (LR_other)."""
+    lr_alpha: float
+    """Learning rate of log alpha."""
+    batch_steps: int
+    """Whole trajectories are drawn until a batch holds at least this many steps."""
+    context_length: int | None
+    """Train on random windows of this many steps instead of whole trajectories."""
+    gamma: float
+    """Discount."""
+    target_entropy_scale: float | None
+    """Target entropy = -scale x action size (Box) or scale x log(actions) (Discrete); None means 1
+    for Box and 0.2 for Discrete."""
+    entropy_half_life: int | None
+    """Discrete: updates in which the target entropy falls to a half, again and again; None keeps
+    it."""
+    critic_entropy: bool
+    """Whether the policy's entropy is part of the critic's target; it always is of the policy's
+    loss."""
+    policy_kl: Literal["reverse", "forward"]
+    """Discrete: how the policy is drawn towards softmax(Q / alpha): SAC's own divergence, or the
+    forward one, from which an action that the policy has given up can come back."""
+    alpha: float | None
+    """Keep the temperature at this value; None tunes it to the target entropy."""
+    n_critics: int
+    """Critic heads in the ensemble."""
+    subset_size: int
+    """Critic heads drawn for the minimum in the target."""
+    tau: float
+    """Share of the critic that its target takes over at each soft update."""
+    policy_delay: int
+    """Critic updates per update of policy and temperature."""
+    reward_scale: float
+    """Rewards are multiplied by this in the targets; reported returns are not."""
+    normalize_rewards: bool
+    """Also divide them by the running deviation of discounted returns."""
+    normalize_observations: bool
+    """Scale observations by their running mean and deviation, saved with the agent."""
+    clamp_target_values: bool
+    """Keep the next value inside the slowly moving range of past targets (the released code's
+    QValueGuard, which the paper does not mention but whose numbers were made with it)."""
+    released_details: bool
+    """Do as the released code where the paper is silent: decay and cap of log alpha, the rule by
+    which a batch is full, the first bounds of the clamp, a random first state when exploring."""
+    embedding: int
+    """Outputs of each pre-encoder and of the context encoder."""
+    width: int
+    """Width of the context encoder."""
+    input_layers: int
+    """Linear + ELU layers in front of the recurrent block."""
+    head_width: int
+    """Width of the hidden layers of the policy and critic MLPs."""
+    head_layers: int
+    """Hidden layers of the policy and critic MLPs."""
+    reward_input: bool
+    """Feed the last reward to the context encoder, as meta-RL tasks need it."""
+    probability_floor: float
+    """Discrete: added to the probability of each action, so that none is given up for good (the
+    released code adds 0.01)."""
+    alpha_start: float
+    """Where a tuned temperature starts."""
+    alpha_max: float | None
+    """A tuned temperature is kept below this; None leaves it free."""
+    alpha_loss: Literal["log", "exp"]
+    """What the temperature descends on: log alpha, or alpha itself (through exp), times how far the
+    entropy is above its target."""
+    learn_after: int
+    """No update before this many environment steps; those after warmup_steps act by the policy."""
+    batch_transitions: int
+    """Single steps in a batch, drawn uniformly."""
+    last_width: int | None
+    """Width of the last hidden layer; None makes it as wide as the others."""
+    critic_width: int | None
+    """Width of the critic's hidden layers; None takes the policy's sizes."""
+    critic_layers: int | None
+    """Hidden layers of the critic; None takes the policy's."""
+    activation: Literal["relu", "leaky_relu"]
+    """What follows a hidden layer: relu or leaky_relu."""
+    initialisation: Literal["torch", "fan_out"] | Literal["torch", "xavier", "orthogonal"]
+    """First weights: torch's own, or fan_out, near zero in the last layer (pomdp-baselines)."""
+    log_std_min: float
+    """Box, stochastic: the log of the standard deviation is kept above this."""
+    exploration_noise: float
+    """Standard deviation of the noise on actions while exploring, in the range [-1, 1]."""
+    target_noise: float
+    """Standard deviation of the noise on the next action in the target."""
+    target_noise_clip: float
+    """That noise is cut off here."""
+    policy_loss: Literal["q1", "min"]
+    """What the policy climbs: the first critic, or the smaller of both."""
+    quantiles: int
+    """Quantiles of each critic."""
+    dropped_quantiles: int
+    """How many of these, counted for each critic, the target leaves out at the top."""
+    batch_windows: int
+    """Windows in a batch, drawn uniformly over all steps at which one can begin."""
+    observation_embedding: int
+    """Outputs of the layer that embeds o_t for the context encoder."""
+    action_embedding: int
+    """Outputs of the layer that embeds the last action."""
+    reward_embedding: int
+    """Outputs of the layer that embeds the last reward; 0 leaves the reward out."""
+    joint_embedding: bool
+    """One layer for all inputs, as wide as these together, and part of the context encoder."""
+    context_size: int
+    """Outputs of a linear layer with tanh behind the encoder; 0 leaves it out."""
+    policy_shortcut: int
+    """Outputs of the layer that embeds o_t for the policy's head; 0 hands over o_t itself."""
+    critic_shortcut: int
+    """Outputs of the layer that embeds [o_t, a_t] for the critic's heads; 0 hands over both."""
+    encoder_per_critic: bool
+    """Give every critic head embeddings, a context encoder and a shortcut of its own."""
+    head_initialisation: Literal["torch", "fan_out"]
+    """First weights of the heads: torch's own, or fan_out: within 1/sqrt(outputs), near zero in the
+    last layer."""
+    n_layers: int
+    """Blocks on top of each other."""
+    state_size: int
+    """States per channel."""
+    conv_kernel: int
+    """Taps of the causal convolution; 0 leaves it out."""
+    expansion: int
+    """Channels of the scan per unit of width."""
+    feed_forward: bool
+    """Position-wise feed-forward part after the last block; without it a norm and a linear map."""

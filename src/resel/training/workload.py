@@ -1,0 +1,105 @@
+"""A learner and made-up trajectories of the right sizes, so that no simulator is needed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from resel.config import Config
+from resel.data import Batch, ReplayBuffer, Trajectory
+from resel.methods import Learner, build_learner
+from resel.networks import Dimensions, Encoder
+
+_CPU = torch.device("cpu")
+_WHILE_BELOW = 0.5
+"""Seconds spent timing before another cycle is not worth it."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """All that one update needs."""
+
+    learner: Learner
+    buffer: ReplayBuffer
+    rng: np.random.Generator
+
+    @classmethod
+    def build(
+        cls,
+        config: Config,
+        dims: Dimensions,
+        length: int,
+        episodes: int,
+        device: torch.device = _CPU,
+    ) -> Workload:
+        """A fresh learner and as many episodes of `length` steps."""
+        return cls(
+            build_learner(config, dims, device),
+            filled_buffer(dims, length, episodes),
+            np.random.default_rng(config.training.seed),
+        )
+
+    def sample(self) -> Batch:
+        """A batch, drawn and laid out as in training."""
+        learner = self.learner
+        return learner.sampler.draw(self.buffer, self.rng, learner.policy.suitable_rows)
+
+    def cycle(self) -> None:
+        """As many updates as bring every part of one."""
+        for _ in range(self.learner.updates_to_log):
+            self.learner.update(self.sample())
+
+    def seconds_per_update(self) -> float:
+        """The median of some cycles, after one that was not timed."""
+        laps: list[float] = []
+        while sum(laps) < _WHILE_BELOW:
+            begin = time.perf_counter()
+            self.cycle()
+            laps.append(time.perf_counter() - begin)
+        return float(np.median(laps)) / self.learner.updates_to_log
+
+    @property
+    def encoders(self) -> list[Encoder]:
+        """The recurrent blocks of all networks."""
+        networks = (*self.learner.networks.values(), *self.learner.targets.values())
+        return [m for network in networks for m in network.modules() if isinstance(m, Encoder)]
+
+
+def made_up_trajectory(dims: Dimensions, length: int, rng: np.random.Generator) -> Trajectory:
+    """Random numbers in the ranges of real ones; it does not terminate."""
+    if dims.discrete:
+        actions = rng.integers(dims.action, size=(length, 1)).astype(np.float32)
+    else:
+        actions = rng.uniform(-1, 1, (length, dims.action)).astype(np.float32)
+    return Trajectory(
+        rng.standard_normal((length + 1, dims.observation), np.float32),
+        actions,
+        rng.standard_normal(length, np.float32),
+        terminated=False,
+    )
+
+
+def filled_buffer(dims: Dimensions, length: int, episodes: int) -> ReplayBuffer:
+    """A buffer that holds as many episodes of `length` steps."""
+    rng = np.random.default_rng(0)
+    # Each episode takes a place more than it has steps: twice the room is always enough.
+    buffer = ReplayBuffer(
+        2 * length * episodes, dims.observation, 1 if dims.discrete else dims.action
+    )
+    for _ in range(episodes):
+        buffer.add(made_up_trajectory(dims, length, rng))
+    return buffer
+
+
+def batch_steps(config: Config) -> int:
+    """Steps that a batch of this config holds, or enough to draw any other kind of batch from."""
+    return int(getattr(config.algorithm, "batch_steps", 1000))
+
+
+def compile_kernels(config: Config, dims: Dimensions) -> None:
+    """Run the kernels once with a tiny network: their compilation is nobody's figure."""
+    sizes = dict.fromkeys(config.sized("tiny"), 8)
+    Workload.build(config.replace(**sizes), dims, length=4, episodes=1).cycle()
