@@ -37,6 +37,7 @@ _MAY_DIFFER = (
     "eval_episodes",
     "stop_return",
     "checkpoint_every",
+    "checkpoint_minutes",
     "log_every",
     "threads",
     "env_workers",

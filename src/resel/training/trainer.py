@@ -193,7 +193,7 @@ class Trainer:
 
     def evaluate(self, episodes: int | None = None) -> Evaluation | None:
         """Measure the deterministic policy; None without an environment to do it in."""
-        return self.evaluator.evaluate(self.step, self.log, episodes)
+        return self.evaluator.evaluate(self.step, self.learner.updates, self.log, episodes)
 
     def _crossed(self, before: int, every: int) -> bool:
         return every > 0 and self.step // every > before // every
