@@ -306,7 +306,7 @@ _KINDS = {
         *("context_norm", "context_std"),
         *("padding_share", "batch_steps", "buffer_steps", "episode_return", "episodes"),
     },
-    "eval": {"return_mean", "return_std", "length_mean", "success_rate"},
+    "eval": {"return_mean", "return_std", "length_mean", "success_rate", "updates"},
     "timing": {"updates_per_second", "steps_per_second", "seconds"},
 }
 

@@ -22,6 +22,7 @@ from resel.errors import (
 from resel.runs.agents import save_agent
 from resel.runs.bundle import Bundle, read_bundle, write_bundle
 from resel.runs.directory import RunDirectory
+from resel.runs.due import CheckpointsDue, is_of_steps, was_due_by_steps
 from resel.runs.machine import describe_machine, differences, numeric_machine
 from resel.runs.metrics import MetricsLog, read_metrics
 from resel.runs.preflight import Resume, changed_settings, check_memory, existing_directory
@@ -81,6 +82,8 @@ class Run:
             position = self._continue(force) if held else None
             self.resumed_at = None if position is None else self.trainer.step
             self.begins_again = held is not None and position is None
+            self.set_aside = self.directory.set_start_aside() if self.begins_again else None
+            """Where what an earlier start has left was moved to, if it had left anything."""
             log = MetricsLog(self.directory, wandb=wandb, patience=self._retry)
             self.log = self.trainer.log.writer = self._open.enter_context(log)
             if held:
@@ -92,6 +95,7 @@ class Run:
         self._fault: str | None = None
         self._best = max((mean for _, mean, _ in self.trainer.evaluator.history), default=None)
         self._evaluated = len(self.trainer.evaluator.history)
+        self._due = CheckpointsDue(settings, self.trainer.learner.updates)
         self.directory.write_environment(
             {
                 **describe_machine(settings.threads, device),
@@ -211,6 +215,8 @@ class Run:
         for path in reversed(self.directory.checkpoints()):
             try:
                 bundle = _read_checkpoint(path)
+                if not is_of_steps(bundle.documents.get("run")):
+                    continue
                 if is_good(bundle.tensors, bundle.documents, evaluated_at):
                     self._return_to(bundle, str(error))
                     return
@@ -246,7 +252,8 @@ class Run:
             f"{ROLLBACKS}).",
             stacklevel=2,
         )
-        self._save()  # or a run that is killed now would forget that it has gone back
+        # Or a run that is killed now would forget that it has gone back.
+        self._save(may_go_back_to=True)
 
     def _give_up(self, reason: str) -> None:
         """Leave a run that has diverged readable: the reason, and the agent if it can act."""
@@ -269,10 +276,10 @@ class Run:
     def _save_when_due(self, progress: TrainProgress) -> None:
         if len(self.trainer.evaluator.history) > self._evaluated:
             self._save_best()
-        every = self.config.training.checkpoint_every
-        before = progress.step - self.config.training.num_envs
-        if every and progress.step // every > before // every:
+        if self._due.by_steps(progress.step):
             self.trainer.check()  # what has diverged is not saved
+            self._save()
+        elif self._due.by_time(progress.updates) and not self.trainer.is_diverging():
             self._save()
 
     def _save_best(self) -> None:
@@ -283,17 +290,18 @@ class Run:
             best = self.directory.best_agent_path
             self._retry(lambda: save_agent(best, self.trainer.learner, self._env))
 
-    def _save(self) -> None:
+    def _save(self, may_go_back_to: bool = False) -> None:
         """Checkpoint and last agent; the previous checkpoint is kept as well."""
-        self._retry(self._write_checkpoint)
+        self._retry(lambda: self._write_checkpoint(may_go_back_to))
         self._retry(self._write_last_agent)
+        self._due.saved(self.trainer.learner.updates)
 
     def _write_last_agent(self) -> None:
         last = self.directory.last_agent_path
         self.directory.make_way(last)
         save_agent(last, self.trainer.learner, self._env)
 
-    def _write_checkpoint(self) -> None:
+    def _write_checkpoint(self, may_go_back_to: bool = False) -> None:
         path = self.directory.checkpoint_path(self.trainer.step)
         tensors, documents = self.trainer.checkpoint()
         documents["segments"] = self._replay.save(self.trainer.buffer)
@@ -302,10 +310,13 @@ class Run:
             "metrics_position": self.log.position(),
             "machine": self._machine,
             "inexact": self.inexact,
+            "by_steps": may_go_back_to or self._due.by_steps(self.trainer.step),
         }
         self.directory.make_way(path)
         write_bundle(path, "checkpoint", tensors, documents)
-        self.directory.prune_checkpoints(keep=2)
+        goes_back = self.config.training.on_divergence == "rollback"
+        regular = [p for p in self.directory.checkpoints() if goes_back and was_due_by_steps(p)]
+        self.directory.prune_checkpoints(keep=2, also=regular[-2:])
         self._replay.remove_unneeded(self.directory.checkpoints())
 
     def _result(self, status: Status) -> dict[str, Any]:

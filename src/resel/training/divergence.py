@@ -91,6 +91,11 @@ class DivergenceMonitor:
         self._verdict: str | None = None
         self._batches.clear()
 
+    @property
+    def has_verdict(self) -> bool:
+        """Whether `act` will raise."""
+        return self._verdict is not None
+
     def remember(self, update: int, origins: Sequence[int], episodes: int) -> None:
         """Keep what an update learned from, and how many episodes had ended by then."""
         self._batches.append((update, origins, episodes))

@@ -188,6 +188,14 @@ class Trainer:
         self._judge()
         self.monitor.act(self.step)
 
+    def is_diverging(self) -> bool:
+        """Whether the next `check` will raise.
+
+        Whoever asks changes nothing: what was found is recorded at the steps where it always is.
+        """
+        self._judge()
+        return self.monitor.has_verdict
+
     def _judge(self) -> None:
         self.monitor.judge(self.learner.steps.read(), self.buffer, self.episodes)
 
