@@ -131,7 +131,9 @@ def test_what_an_earlier_start_left_is_kept(config: Config, tmp_path: Path) -> N
     assert {name: (path / "earlier" / name).read_bytes() for name in left} == left
     assert read_run(path / "earlier").config == none
     assert (path / "metrics.jsonl").read_bytes() == b""
-    assert Run(none, path, "auto").set_aside is None  # it had left nothing
+    again = Run(none, path, "auto")
+    again.close()
+    assert again.begins_again and again.set_aside is None  # nothing had been left
     train(none, path, "auto", die_at=25)
     assert train(none, path, "auto").set_aside == path / "earlier-2"
     train(config, tmp_path / "plain")

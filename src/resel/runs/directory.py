@@ -155,12 +155,12 @@ class RunDirectory:
     def read_config(self) -> dict[str, Any]:
         """The settings the run was created with, as given to `create`."""
         config = self._read("config.json")
-        check_version(self.path / "config.json", config.pop(_VERSION_KEY, _VERSION_UNNAMED))
-        return config
+        check_version(self.path / "config.json", config.get(_VERSION_KEY, _VERSION_UNNAMED))
+        return without_version(config)
 
     def write_config(self, config_json: Mapping[str, Any]) -> None:
         """Record settings that were changed on the way."""
-        self._write("config.json", {_VERSION_KEY: VERSION, **config_json})
+        self._write("config.json", with_version(config_json))
 
     def write_environment(self, description: Mapping[str, Any]) -> None:
         """Record the machine, usually with `describe_machine`."""
@@ -270,6 +270,16 @@ class RunDirectory:
                 f"{path} does not hold a JSON object. Restore it from a copy of the run."
             )
         return data
+
+
+def with_version(config_json: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as config.json has them; a checkpoint's copy can be put in its place."""
+    return {_VERSION_KEY: VERSION, **config_json}
+
+
+def without_version(config_json: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings alone."""
+    return {name: value for name, value in config_json.items() if name != _VERSION_KEY}
 
 
 def default_run_path(task: str, label: str, seed: int) -> Path:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import warnings
 
-from resel.config import Config
 from resel.envs import check_spaces
 from resel.errors import DamagedFileError, RunDirectoryError
 from resel.runs.bundle import read_bundle
 from resel.runs.directory import RunDirectory
+from resel.runs.own_config import own_config
 from resel.runs.replay_log import ReplayLog, restore_trainer
 from resel.training import Trainer, task_envs
 
@@ -27,7 +27,7 @@ def open_trainer(path: str | os.PathLike[str]) -> Trainer:
             "its end (--checkpoint-every says how often there is one)."
         )
     # Looking needs no processes of their own; the numbers are the same.
-    config = Config.from_json(directory.read_config()).replace(env_workers=False)
+    config = own_config(directory).replace(env_workers=False)
     envs, evaluation = task_envs(config)
     trainer = Trainer(config, envs, evaluation)
     try:

@@ -21,11 +21,13 @@ from resel.errors import (
 )
 from resel.runs.agents import save_agent
 from resel.runs.bundle import Bundle, read_bundle, write_bundle
-from resel.runs.directory import RunDirectory
+from resel.runs.directory import RunDirectory, with_version, without_version
 from resel.runs.due import CheckpointsDue, is_of_steps, was_due_by_steps
 from resel.runs.machine import describe_machine, differences, numeric_machine
 from resel.runs.metrics import MetricsLog, read_metrics
-from resel.runs.preflight import Resume, changed_settings, check_memory, existing_directory
+from resel.runs.outlook import check_learning, notes
+from resel.runs.own_config import differing_settings
+from resel.runs.preflight import Resume, check_memory, existing_directory
 from resel.runs.replay_log import ReplayLog, restore_trainer
 from resel.runs.retry import RetryWrites
 from resel.training import (
@@ -68,6 +70,10 @@ class Run:
                 self._open.callback(env.close)
             self._env = envs[0]
             self.trainer = Trainer(config, envs, evaluation)
+            if held is None:
+                check_learning(settings, self.trainer.learner)
+            self.notes = notes(settings, self.trainer.learner, self._env)
+            """What whoever begins the run should know."""
             self.buffer_bytes = check_memory(settings, self._env)
             self._retry = RetryWrites(
                 settings.disk_tries, settings.disk_wait, lambda: self.trainer.stopping
@@ -137,8 +143,8 @@ class Run:
             check_spaces(self._env, bundle.documents["spaces"], "the environment now")
             position, inexact = whole(record, "metrics_position"), [*map(str, record["inexact"])]
             changed = differences(dict(record["machine"]), self._machine)
-            saved = Config.from_json(bundle.documents["config"])
-            if changed_settings(saved, self.config):
+            saved = Config.from_json(without_version(bundle.documents["config"]))
+            if differing_settings(saved, self.config):
                 raise DamagedFileError("The checkpoint belongs to a run with other settings.")
         if changed and not force:
             raise RunDirectoryError(
@@ -263,6 +269,11 @@ class Run:
         if all(bool(torch.isfinite(weight).all()) for weight in learner.weights().values()):
             save_agent(self.directory.last_agent_path, learner, self._env)
 
+    @property
+    def horizon(self) -> int | None:
+        """Steps of the longest episode that the environment declares."""
+        return self._env.horizon
+
     def close(self) -> None:
         """Release simulators, log and lock."""
         self._open.close()
@@ -304,6 +315,7 @@ class Run:
     def _write_checkpoint(self, may_go_back_to: bool = False) -> None:
         path = self.directory.checkpoint_path(self.trainer.step)
         tensors, documents = self.trainer.checkpoint()
+        documents["config"] = with_version(documents["config"])
         documents["segments"] = self._replay.save(self.trainer.buffer)
         documents["spaces"] = spaces_of(self._env)
         documents["run"] = {

@@ -10,9 +10,7 @@ HELD_EVALUATIONS = 3
 Evaluation = TypeVar("Evaluation", bound=tuple[float, ...])
 
 
-def final_evaluations(
-    evaluations: Iterable[Evaluation], since: int | None
-) -> list[Evaluation]:
+def final_evaluations(evaluations: Iterable[Evaluation], since: int | None) -> list[Evaluation]:
     """The last five of evaluations that begin with their step, or as many as there are.
 
     Only those from step `since` on count: before it nothing had been learned. None stands for a
