@@ -377,7 +377,7 @@ def test_what_cannot_start_leaves_nothing_behind(
     with pytest.raises(EnvironmentFault, match=r"OSError in reset\(seed=\d+\): no display"):
         Run(config.replace(task="toy/Broken-v0"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    train(config.replace(steps=5), tmp_path / "run")
+    train(config.replace(steps=35), tmp_path / "run")
 
 
 def test_a_fault_in_mid_run_keeps_what_was_saved(config: Config, tmp_path: Path, toy: Any) -> None:

@@ -87,11 +87,11 @@ def _tell_what_next(path: Path, result: dict[str, Any]) -> None:
     """What people do with a run that has come to its end."""
     if not result["updates"]:
         OUT.print("Nothing was learned: the run ended before its first update.")
-    film, page = path / "film.gif", path / "report.html"
-    for words, meaning in (
-        (["eval", path], "measure it again"),
-        (["watch", path, "--out", film], "see it act"),
-        (["report", path, "--out", page], "curves and numbers as a web page"),
-        (["resume", path, "--steps", 2 * result["steps"]], "go on learning"),
+    OUT.print("What next: measure it, watch it, look at its curves, go on learning:")
+    for words in (
+        ["eval", path],
+        ["watch", path, "--out", "film.gif"],
+        ["report", path, "--out", "report.html"],
+        ["resume", path, "--steps", 2 * result["steps"]],
     ):
-        OUT.print(f"  {shlex.join(['resel', *map(str, words)])}  # {meaning}", soft_wrap=True)
+        OUT.print(f"  {shlex.join(['resel', *map(str, words)])}", soft_wrap=True)

@@ -35,6 +35,8 @@ class TrainProgress:
 
 PLAIN_SECONDS = 60.0
 """Between two lines where the output is no terminal."""
+_WIDE = 110
+"""Columns from which on there is room for a bar."""
 Callback = Callable[[TrainProgress], bool | None]
 """Called after every step; returning False ends the training."""
 
@@ -89,12 +91,12 @@ class ProgressLine:
     def _left(self) -> str:
         progress = self._latest
         if is_compiling():
-            return "unknown: compiling kernels"
+            return "unknown (compiling kernels)"
         if progress.updates:
             return in_words(self._pace.left(progress.updates_left))
         if progress.step < self._learning_from:
-            return f"unknown: warm-up until step {self._learning_from:,}"
-        return "unknown: no episode has ended yet" if not progress.episodes else in_words(None)
+            return "unknown (warm-up)"
+        return "unknown (no episode has ended yet)" if not progress.episodes else in_words(None)
 
 
 class _LiveView:
@@ -103,14 +105,15 @@ class _LiveView:
     def __init__(self, console: Console, line: ProgressLine) -> None:
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-        self._bar = Progress(
+        parts = [
             SpinnerColumn(),
             TextColumn("step {task.completed:,.0f}/{task.total:,.0f}"),
-            BarColumn(bar_width=12),
+            BarColumn(bar_width=16),
             TextColumn("{task.fields[line]}"),
-            console=console,
-            refresh_per_second=2,
-        )
+        ]
+        if console.width < _WIDE:
+            del parts[2]
+        self._bar = Progress(*parts, console=console, refresh_per_second=2)
         self._line = line
         begun = line.latest
         self._task = self._bar.add_task("train", total=begun.total, completed=begun.step, line=line)
