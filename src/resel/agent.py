@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from resel.config import Config, SizeName, TrainingConfig
+from resel.config import MOST_STEPS, Config, SizeName, TrainingConfig
 from resel.envs import (
     AnyEnv,
     CheckedEnv,
@@ -224,7 +224,8 @@ class Agent:
             self._trainer.evaluator.env = self._evaluation_env(eval_env)
         line = None
         if progress_bar:
-            line = ProgressLine(self._trainer.step, self._trainer.step + steps)
+            first, begins = self._trainer.step, self.config.training.warmup_steps
+            line = ProgressLine(first, first + steps, learning_from=begins)
         with threads_for(self.config), line or nullcontext():
             self._trainer.train(steps, [*callbacks, *([line] if line else [])])
         return self
@@ -427,8 +428,8 @@ def _whole(verb: str, count: Any) -> int:
     good = isinstance(count, int | float | np.number) and not isinstance(count, bool)
     if not good or not float(count).is_integer():
         raise ConfigError(f"{verb}({count!r}): a whole number is needed.")
-    if count < 1:
-        raise ConfigError(f"{verb}({count}): it must be at least 1.")
+    if not 1 <= count <= MOST_STEPS:
+        raise ConfigError(f"{verb}({count}): it must be at least 1 and at most {MOST_STEPS:,}.")
     return int(count)
 
 

@@ -39,9 +39,9 @@ def test_so_is_one_that_learns_later(tmp_path: Path) -> None:
     config = Config.build("toy/Box-v0", {"method": "sac", "learn_after": 900, "head_width": 8})
     with pytest.raises(ConfigError, match=r"before step 900 \(learn_after\)"):
         Run(config.replace(steps=800, warmup_steps=10), tmp_path / "run")
+    seldom = config.replace(learn_after=0, updates_per_step=0.001, steps=800, warmup_steps=10)
     with pytest.raises(ConfigError, match="would learn nothing"):
-        seldom = config.replace(learn_after=0, updates_per_step=0.001)
-        Run(seldom.replace(steps=800, warmup_steps=10), tmp_path / "run")
+        Run(seldom, tmp_path / "run")
 
 
 @pytest.mark.parametrize("workers", [False, True])
