@@ -44,11 +44,7 @@ def test_so_is_one_that_learns_later(tmp_path: Path) -> None:
         Run(seldom, tmp_path / "run")
 
 
-@pytest.mark.parametrize("workers", [False, True])
-def test_episodes_that_fit_need_no_words(config: Config, tmp_path: Path, workers: bool) -> None:
-    if workers:  # they know the task by its name only
-        config = config.replace(task="Pendulum-V-v0", env_workers=True, steps=2000)
-        config = config.replace(warmup_steps=250, batch_steps=250)
+def test_episodes_that_fit_need_no_words(config: Config, tmp_path: Path) -> None:
     assert notes(config, tmp_path / "run") == []
 
 

@@ -41,8 +41,8 @@ def test_plain_lines_come_by_themselves(plain: Console, monkeypatch: pytest.Monk
         wait_for(plain, "left unknown (compiling kernels)")
         monkeypatch.setattr(progress, "is_compiling", lambda: False)
         line(TrainProgress(6001, 50_000, 1, 1, -12.07, -7.43, 44_000))
-        line._pace.see(2, time.monotonic() + 1)
-        line._pace.see(4, time.monotonic() + 2)
+        line._pace.see(3, time.monotonic() + 1)
+        line._pace.see(5, time.monotonic() + 2)
         wait_for(plain, "left 6:0")  # 44,000 updates at two a second
     last = written(plain).splitlines()[-1]
     assert last.endswith("2 updates/s  episode -12  eval -7.43")
