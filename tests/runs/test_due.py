@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +23,6 @@ from resel.methods import default_method, get_method
 from resel.runs import Run, read_bundle, read_metrics
 
 SETTINGS: dict[str, Any] = {"steps": 90, "checkpoint_every": 20, "eval_every": 20, "log_every": 10}
-ALL_THE_TIME = 1e-9
 
 
 class Killed(BaseException):
@@ -31,6 +32,14 @@ class Killed(BaseException):
 @pytest.fixture(scope="module")
 def config(tiny: dict[str, Any]) -> Config:
     return Config.build("toy/Box-v0", tiny, SETTINGS)
+
+
+@pytest.fixture
+def nine_seconds(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Minutes after which a checkpoint is due on a clock that moves by a second at each look."""
+    clock = SimpleNamespace(monotonic=itertools.count().__next__)
+    monkeypatch.setattr("resel.runs.due.time", clock)
+    return 9 / 60
 
 
 def train(config: Config, path: Path, resume: Any = "never", die_at: int = 0) -> Run:
@@ -59,13 +68,15 @@ def saved(path: Path) -> list[int]:
     return sorted(int(p.name.removeprefix("step-")) for p in path.glob("checkpoints/step-*"))
 
 
-def test_the_clock_changes_nothing_but_where_a_run_goes_on(config: Config, tmp_path: Path) -> None:
+def test_the_clock_changes_nothing_but_where_a_run_goes_on(
+    config: Config, tmp_path: Path, nine_seconds: float
+) -> None:
     train(config, tmp_path / "plain")
-    often = config.replace(checkpoint_minutes=ALL_THE_TIME)
+    often = config.replace(checkpoint_minutes=nine_seconds)
     train(often, tmp_path / "often", die_at=53)
-    assert saved(tmp_path / "often") == [52, 53]
+    assert saved(tmp_path / "often") == [40, 49]
     again = train(often, tmp_path / "often", "auto")
-    assert again.resumed_at == 53
+    assert again.resumed_at == 49
     assert course(tmp_path / "often") == course(tmp_path / "plain")
 
 
@@ -81,7 +92,7 @@ def test_a_checkpoint_follows_the_first_updates(config: Config, tmp_path: Path) 
 
 
 def test_a_run_goes_back_to_checkpoints_due_by_steps_only(
-    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config: Config, tmp_path: Path, nine_seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learner = get_method(default_method()).learner
     plain, faults = learner.update, set()
@@ -93,18 +104,22 @@ def test_a_run_goes_back_to_checkpoints_due_by_steps_only(
         return plain(self, batch, **options)
 
     monkeypatch.setattr(learner, "update", update)
-    for name, minutes in (("plain", 0.0), ("often", ALL_THE_TIME)):
+    for name, minutes in (("plain", 0.0), ("often", nine_seconds)):
         faults |= set(range(20, 32))
         going = config.replace(on_divergence="rollback", checkpoint_minutes=minutes)
         with pytest.warns(UserWarning, match=r"goes back to step 40 \(roll-back 1 of 2\)"):
             train(going, tmp_path / name)
     assert course(tmp_path / "often") == course(tmp_path / "plain")
-    assert saved(tmp_path / "often") == [60, 80, 89, 90]
+    assert saved(tmp_path / "often") == [60, 80, 89, 90]  # the last ones by the clock and the end
     assert saved(tmp_path / "plain") == [60, 80, 90]
 
 
-def test_what_has_diverged_is_not_saved_by_the_clock(config: Config, tmp_path: Path) -> None:
-    run = Run(config.replace(checkpoint_minutes=ALL_THE_TIME), tmp_path / "run")
+def test_what_has_diverged_is_not_saved_by_the_clock(
+    config: Config, tmp_path: Path, nine_seconds: float
+) -> None:
+    # The next line of the log, at which a run finds out by itself, is a long way off.
+    config = config.replace(checkpoint_minutes=nine_seconds, log_every=1000, checkpoint_every=0)
+    run = Run(config, tmp_path / "run")
 
     def poison(progress: Any) -> None:
         if progress.step == 43:
@@ -114,7 +129,7 @@ def test_what_has_diverged_is_not_saved_by_the_clock(config: Config, tmp_path: P
     with pytest.raises(Exception, match="diverged"):
         run.train([poison])
     run.close()
-    assert max(saved(tmp_path / "run")) < 43 + 10
+    assert max(saved(tmp_path / "run")) < 43 + 10 < run.trainer.step
 
 
 def test_what_an_earlier_start_left_is_kept(config: Config, tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ class ProgressLine:
         self._view = (_LiveView if _is_live(self._console) else _PlainView)(self._console, self)
 
     def __enter__(self) -> Self:
+        is_compiling()  # from now on it is watched
         self._view.start()
         return self
 
