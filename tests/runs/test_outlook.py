@@ -59,7 +59,7 @@ def test_long_episodes_are_explained(config: Config, tmp_path: Path) -> None:
 
 def test_episodes_that_may_take_the_whole_run(config: Config, tmp_path: Path, toy: Any) -> None:
     (told,) = notes(config.replace(steps=100, warmup_steps=90), tmp_path / "a")
-    assert "which is all that the run has (100)" in told and "--max-episode-steps" in told
+    assert "and the run has 100." in told and "--max-episode-steps" in told
     gymnasium.register("toy/Endless-v0", toy)
     (told,) = notes(config.replace(task="toy/Endless-v0", buffer_steps=10**5), tmp_path / "b")
     assert "An episode may last 10,000 steps" in told

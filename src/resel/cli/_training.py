@@ -67,9 +67,8 @@ def _show_traceback(fault: EnvironmentFault) -> None:
 def _summary(result: dict[str, Any], config: Config) -> str:
     """A result in one line."""
     score, count = result["eval_return_mean"], result.get("final_evaluations")
-    shown = f"evaluation return {score:.2f}"
-    if score is None:
-        shown = "no evaluation after the first update"
+    missing = "no evaluation after the first update"
+    shown = missing if score is None else f"evaluation return {score:.2f}"
     over = f" (mean of the last {count} evaluations)" if count and count > 1 else ""
     return (
         f"{result['status'].capitalize()}: {result['steps']:,} steps, {result['updates']:,} "

@@ -30,9 +30,9 @@ def notes(settings: TrainingConfig, learner: Learner, env: AnyEnv) -> list[str]:
     found = []
     if longest >= settings.steps:
         found.append(
-            f"{called}, which is all that the run has ({settings.steps:,}), and only whole "
-            "episodes are learned from: unless they end by themselves before that, nothing will "
-            "be learned. Give more --steps, or cut episodes with --max-episode-steps."
+            f"{called}, and the run has {settings.steps:,}. Only whole episodes are learned from: "
+            "unless they end by themselves before, nothing will be learned. Give more --steps, or "
+            "cut episodes with --max-episode-steps."
         )
     elif env.horizon and longest > settings.warmup_steps:
         found.append(

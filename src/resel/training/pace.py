@@ -43,6 +43,8 @@ class Pace:
 
     def left(self, updates_left: int) -> float | None:
         """Seconds until so many further updates are made; None as long as it is not known."""
+        if updates_left == 0:
+            return 0.0
         return updates_left / self.rate if self.rate else None
 
 
