@@ -49,6 +49,7 @@ _TINY: dict[str, Any] = {
     "eval_every": 0,
     "eval_episodes": 2,
     "checkpoint_every": 0,
+    "checkpoint_minutes": 0.0,
     "log_every": 10,
     "device": "cpu",
 }

@@ -93,6 +93,8 @@ def test_smaller_sizes_shrink_what_is_marked_and_nothing_else() -> None:
         ("n_critics", 1),
         ("policy_delay", 0),
         ("steps", 0),
+        ("steps", 10**30),
+        ("warmup_steps", 10**13),
         ("seed", -1),
         ("num_envs", 0),
         ("max_episode_steps", 0),

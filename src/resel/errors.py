@@ -35,6 +35,8 @@ class EnvironmentFault(ReselError, RuntimeError):
     """The environment raised, or returned something that is not a number."""
 
     exit_code = 1
+    own_traceback = ""
+    """Where in its own code it raised, if that was in another process."""
 
 
 class RunDirectoryError(ReselError, OSError):

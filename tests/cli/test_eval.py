@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from terminal import lines, refused
+from terminal import lines, read, refused
 
 from resel import RESeL
 from resel.cli import main
@@ -72,6 +72,30 @@ def test_eval_of_a_damaged_agent(finished: Path, capsys: Any, tmp_path: Path) ->
     file.write_bytes(file.read_bytes()[:-1])
     assert "cut off or altered" in refused(capsys, "eval", "copy")
     assert main(["eval", "copy", "--agent", "best"]) == 0
+
+
+def test_eval_of_a_young_run(finished: Path, capsys: Any) -> None:
+    shutil.copytree(finished, "young")
+    shutil.rmtree("young/agents/last")
+    assert main(["eval", "young", "--episodes", "1", "--json"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["episodes"] == 1
+    assert "Warning: The run in young is too young to have the agent 'last'" in told.err
+    assert "this is 'best'" in told.err
+    shutil.rmtree("young/agents/best")
+    assert "has no agent yet" in refused(capsys, "eval", "young")
+
+
+def test_eval_of_a_diverged_run(finished: Path, capsys: Any) -> None:
+    shutil.copytree(finished, "run")
+    result = read(Path("run/result.json"))
+    fault = "Training has diverged at step 60: lr_critic=9 is too high."
+    Path("run/result.json").write_text(json.dumps({**result, "status": "diverged", "fault": fault}))
+    assert main(["eval", "run", "--episodes", "1"]) == 0
+    told = capsys.readouterr().err
+    assert f"The run in run has diverged. {fault}" in told and "--agent best" in told
+    assert main(["eval", "run", "--episodes", "1", "--agent", "best"]) == 0
+    assert "--agent best" not in capsys.readouterr().err
 
 
 def test_a_run_stands_for_its_newest_agent(finished: Path) -> None:

@@ -121,13 +121,11 @@ def test_a_run_that_is_too_young_says_so(
     shutil.rmtree("young/checkpoints")
     Path("young/result.json").unlink()
     assert main(["eval", "young"]) == 2
-    assert "has no agent 'last' yet: wait for its first checkpoint" in _flat(capsys)
-    Path("young/agents/best").mkdir(parents=True)
-    assert main(["watch", "young", "--out", "film.gif"]) == 2
-    assert "or use --agent best" in _flat(capsys)
-    Path("young/agents/best").rmdir()
+    assert "has no agent yet: wait for its first evaluation or checkpoint" in _flat(capsys)
     assert main(["resume", "young"]) == 0
-    assert "begins again at step 0" in _flat(capsys)
+    told = _flat(capsys)
+    assert "begins again at step 0" in told and "young/earlier" in told
+    assert lines(Path("young/earlier")) == lines(Path("young"))
     assert main(["eval", "young", "--episodes", "1"]) == 0
 
 

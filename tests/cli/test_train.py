@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 import torch
 from terminal import SMALL, read, refused
@@ -84,20 +85,57 @@ def test_the_lines_of_the_metrics(finished: Path) -> None:
 
 
 def test_what_training_says(tiny_flags: list[str], capsys: Any, tmp_path: Path) -> None:
-    flags = [*tiny_flags, "--steps", "1.5e1", "--lr-ce", "2e-3", "--no-feed-forward"]
+    flags = [*tiny_flags, "--steps", "3.5e1", "--lr-ce", "2e-3", "--no-feed-forward"]
     assert main(["train", *flags, "--encoder", "mamba", "toy/Box-v0"]) == 0  # the task comes last
     said = capsys.readouterr()
-    assert "toy/Box-v0 with RESeL (mamba), seed 1, 15 steps" in said.out
+    assert "toy/Box-v0 with RESeL (mamba), seed 1, 35 steps" in said.out
     assert re.search(r"policy +context_encoder +[\d,]+ +0\.002\b", said.out)
-    assert "Completed: 15 steps, 0 updates" in said.out and "step 15/15" in said.err
+    assert "Completed: 35 steps, 6 updates" in said.out and "step 35/35" in said.err
     assert "(mean of" not in said.out  # there was one evaluation, at the end
+    for line in (
+        "warm-up +30 steps with random actions",
+        "batch +whole episodes until there are 30 steps; updates per step: 1",
+        r"horizon +20 steps \(gamma 0.95\), episodes of up to 100",
+        "evaluation +2 episodes at the end",
+        "checkpoint +at the end",
+        r"  resel eval runs/toy-Box-v0-\S+",
+        r"  resel resume runs/toy-Box-v0-\S+ --steps 70",
+    ):
+        assert re.search(line, said.out), line
+    assert "may last 100 steps, and the run has 35." in said.err and "--context-length" in said.err
     (run,) = (tmp_path / "runs").iterdir()
     assert run.name.startswith("toy-Box-v0-mamba-seed1-")
     assert str(run.relative_to(tmp_path)) in said.out
     config = saved_config(run)
     assert config.algorithm.lr_context_encoder == 2e-3 and not config.encoder_settings.feed_forward
-    assert config.training.steps == 15
+    assert config.training.steps == 35
     assert max(map(len, said.out.splitlines())) <= 80
+
+
+def test_runs_that_cannot_learn_are_refused(tiny_flags: list[str], capsys: Any) -> None:
+    command = ["train", "toy/Box-v0", *tiny_flags, "--run-dir", "run"]
+    told = refused(capsys, *command, "--steps", "20")
+    assert "would learn nothing" in told and "warmup_steps" in told
+    told = refused(capsys, *command, "--steps", "1e30")
+    assert "steps=1e+30 is too large" in told
+    assert not Path("run").exists()
+
+
+def test_the_traceback_of_an_environment_is_shown(
+    tiny_flags: list[str], toy: Any, capsys: Any
+) -> None:
+    class Typo(toy):  # type: ignore[misc]
+        def step(self, action: Any) -> Any:
+            return super().step(action)[self.lenght]
+
+    gymnasium.register("toy/Typo-v0", Typo)
+    command = ["train", "toy/Typo-v0", *tiny_flags, "--steps", "50", "--run-dir", "run"]
+    assert main(command) == 1
+    said = capsys.readouterr()
+    assert "Traceback of the environment:" in said.out
+    assert "return super().step(action)[self.lenght]" in said.out
+    assert "resel/envs" not in said.out and "Go on with: resel resume run" in said.out
+    assert said.err.splitlines()[-1].startswith("Error: The environment (toy/Typo-v0) raised Attr")
 
 
 def test_settings_come_from_the_task_then_the_size_then_flags(

@@ -400,12 +400,12 @@ def test_a_run_keeps_its_settings_but_not_its_processes(
     tiny: dict[str, Any], tmp_path: Path
 ) -> None:
     """Whether environments have processes of their own may change in the middle of a run."""
-    config = Config.build("TMaze-v0", tiny, {"steps": 30, "env_workers": True})
+    config = Config.build("TMaze-v0", tiny, {"steps": 35, "env_workers": True})
     run = Run(config, tmp_path / "run")
     run.train()
     run.close()
     run = Run(config.replace(env_workers=False, steps=40), tmp_path / "run", "auto")
-    assert run.resumed_at == 30
+    assert run.resumed_at == 35
     assert run.train()["status"] == "completed"
     run.close()
     agent = RESeL.load(tmp_path / "run/agents/last")

@@ -239,7 +239,7 @@ def stopped(tiny: dict[str, Any], tmp_path: Path, monkeypatch: Any) -> tuple[Con
     """A run in mid-episode, whose environment fails when that is played again."""
     from failing_worlds import World
 
-    config = Config.build("World-v0", tiny, {"steps": 13})
+    config = Config.build("World-v0", tiny, {"steps": 13, "warmup_steps": 10})
     run = Run(config, tmp_path / "run")
     run.train()
     run.close()
@@ -297,7 +297,7 @@ def _files(path: Path) -> dict[Path, bytes]:
 def test_other_spaces_on_resuming(tiny: dict[str, Any], tmp_path: Path, monkeypatch: Any) -> None:
     from failing_worlds import World
 
-    config = Config.build("World-v0", tiny, {"steps": 20})
+    config = Config.build("World-v0", tiny, {"steps": 20, "warmup_steps": 10})
     run = Run(config, tmp_path / "run")
     run.train()
     run.close()

@@ -32,7 +32,8 @@ def test_what_a_short_run_cannot_fill_does_not_count(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(preflight, "available_memory", lambda: 2**20)
-    flags = [*tiny_flags, "--buffer-steps", "1e6", "--steps", "5", "--run-dir", "run"]
+    flags = [*tiny_flags, "--buffer-steps", "1e6", "--steps", "5", "--warmup-steps", "3"]
+    flags += ["--run-dir", "run"]
     assert main(["train", "TMaze-v0", *flags]) == 0
     told = re.search(r"Replay buffer: up to (\S+) KiB of memory\.", capsys.readouterr().out)
     assert told is not None and 0 < float(told[1]) < 10

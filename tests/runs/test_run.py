@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from resel import RESeL
+from resel.analysis.runs import read_run
 from resel.config import Config
 from resel.errors import (
     ConfigError,
@@ -83,9 +84,14 @@ def test_a_finished_run(config: Config, tmp_path: Path) -> None:
     evaluations = [ln for ln in lines(tmp_path / "run") if ln["kind"] == "eval"]
     # The last one is extra: 70 is no multiple of 20, and a run ends with a measurement.
     assert [ln["step"] for ln in evaluations] == [0, 20, 40, 60, 70]
-    mean = sum(ln["return_mean"] for ln in evaluations[1:]) / 4
+    assert [ln["updates"] for ln in evaluations] == [0, 0, 11, 31, 41]
+    # One of a policy that had not learned yet does not count.
+    mean = sum(ln["return_mean"] for ln in evaluations[2:]) / 3
     assert returned["eval_return_mean"] == pytest.approx(mean)
-    assert returned["final_evaluations"] == 4
+    assert returned["final_evaluations"] == 3
+    assert read_run(tmp_path / "run").final_return == returned["eval_return_mean"]
+    (tmp_path / "run/result.json").unlink()
+    assert read_run(tmp_path / "run").final_return == returned["eval_return_mean"]
     assert [p.name for p in sorted((tmp_path / "run/checkpoints").iterdir())] == [
         "step-000000060",
         "step-000000070",
@@ -371,7 +377,7 @@ def test_what_cannot_start_leaves_nothing_behind(
     with pytest.raises(EnvironmentFault, match=r"OSError in reset\(seed=\d+\): no display"):
         Run(config.replace(task="toy/Broken-v0"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    train(config.replace(steps=5), tmp_path / "run")
+    train(config.replace(steps=35), tmp_path / "run")
 
 
 def test_a_fault_in_mid_run_keeps_what_was_saved(config: Config, tmp_path: Path, toy: Any) -> None:

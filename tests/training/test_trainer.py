@@ -145,7 +145,8 @@ def test_evaluating_does_not_disturb_training(
     seen, unseen = everything(watched), everything(alone)
     assert len(watched.evaluator.history) == 11 and not alone.evaluator.history
     for part in (seen, unseen):
-        del part["config"], part["evaluator/evaluations"], part["evaluator"]["success_rate"]
+        del part["config"], part["evaluator/evaluations"]
+        part["evaluator"] = part["evaluator"]["due"]
     assert seen == unseen
 
 
@@ -172,9 +173,33 @@ def test_the_final_score_is_the_mean_of_the_last_five(make_trainer: Make) -> Non
     trainer.evaluator.history = [(0, 100.0, 50.0)]  # of a policy that has learned nothing
     assert trainer.evaluator.final_score() == (None, None, 0)
     trainer.evaluator.history += [(1, 4.0, 2.0)]
+    assert trainer.evaluator.final_score() == (None, None, 0)
+    trainer.evaluator.learning_since = 1
     assert trainer.evaluator.final_score() == (4.0, 2.0, 1)
     trainer.evaluator.history += [(i, float(i), 1.0) for i in range(2, 7)]
     assert trainer.evaluator.final_score() == (4.0, 1.0, 5)
+
+
+def test_evaluations_count_once_learning_has_begun(make_trainer: Make) -> None:
+    trainer = make_trainer(eval_every=10, warmup_steps=25)
+    trainer.train(20)
+    assert [step for step, *_ in trainer.evaluator.history] == [0, 10, 20]
+    assert trainer.evaluator.final_score() == (None, None, 0)
+    trainer.train(20)
+    means = [mean for step, mean, _ in trainer.evaluator.history if step >= 30]
+    assert trainer.evaluator.final_score()[::2] == (float(np.mean(means)), 2)
+
+
+def test_an_older_evaluator_counts_all_but_step_0(make_trainer: Make) -> None:
+    trainer, other = make_trainer(eval_every=10, warmup_steps=25), make_trainer()
+    trainer.train(20)
+    tensors, document = trainer.evaluator.state()
+    del document["learning_since"]
+    other.evaluator.restore(tensors, document)
+    assert other.evaluator.learning_since == 10
+    trainer.train(10)
+    other.evaluator.restore(*trainer.evaluator.state())
+    assert other.evaluator.learning_since == 30
 
 
 def test_a_callback_stops_by_returning_false(make_trainer: Make) -> None:
@@ -281,7 +306,7 @@ _KINDS = {
         *("context_norm", "context_std"),
         *("padding_share", "batch_steps", "buffer_steps", "episode_return", "episodes"),
     },
-    "eval": {"return_mean", "return_std", "length_mean", "success_rate"},
+    "eval": {"return_mean", "return_std", "length_mean", "success_rate", "updates"},
     "timing": {"updates_per_second", "steps_per_second", "seconds"},
 }
 

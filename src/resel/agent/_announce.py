@@ -34,7 +34,8 @@ def announced(trainer: Trainer, total: int, progress_bar: bool) -> Iterator[list
             say("Compiling kernels for this machine: about a minute, once.")
         say(forecast(trainer, total))
     if progress_bar:
-        with ProgressLine(trainer.step, total) as line:
+        begins = trainer.config.training.warmup_steps
+        with ProgressLine(trainer.step, total, learning_from=begins) as line:
             yield [line]
     else:
         yield []

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 
 from resel.agent.callbacks import LearnCallback
-from resel.config import Config
+from resel.config import MOST_STEPS, Config
 from resel.envs import AnyEnv, CheckedEnv, Env, EnvFactory, build, check_spaces, spaces_of
 from resel.errors import ConfigError
 from resel.training import make_envs, make_task, task_envs
@@ -20,8 +20,8 @@ def whole_number(verb: str, count: Any) -> int:
     good = isinstance(count, int | float | np.number) and not isinstance(count, bool)
     if not good or not float(count).is_integer():
         raise ConfigError(f"{verb}({count!r}): a whole number is needed.")
-    if count < 1:
-        raise ConfigError(f"{verb}({count}): it must be at least 1.")
+    if not 1 <= count <= MOST_STEPS:
+        raise ConfigError(f"{verb}({count}): it must be at least 1 and at most {MOST_STEPS:,}.")
     return int(count)
 
 

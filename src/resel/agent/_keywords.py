@@ -58,7 +58,10 @@ class LoopKeywords(TypedDict, total=False):
     stop_return: float | None
     """End the training once three evaluations in a row reach this return."""
     checkpoint_every: int
-    """Environment steps between checkpoints; 0 saves only at the end."""
+    """Environment steps between checkpoints; 0 leaves it to checkpoint_minutes and the end."""
+    checkpoint_minutes: float
+    """Minutes after which a checkpoint is due in any case; 0 leaves it to checkpoint_every. The
+    results do not depend on it."""
     log_every: int
     """Environment steps between `train` lines in metrics.jsonl."""
     on_divergence: Literal["stop", "rollback"]

@@ -16,7 +16,7 @@ from resel.config import Config
 from resel.errors import DamagedFileError, RunDirectoryError
 from resel.methods import run_label
 from resel.runs import RunDirectory, read_metrics
-from resel.training import final_evaluations
+from resel.training import final_evaluations, learning_since
 
 Points = tuple[list[int], list[float]]
 """Steps and values; a value may be NaN or infinite."""
@@ -25,7 +25,7 @@ Lines = Sequence[Mapping[str, Any]]
 
 # What changes neither the course of a run nor how its scores are measured.
 WITHOUT_EFFECT = {"seed", "device", "threads", "log_every", "checkpoint_every"}
-WITHOUT_EFFECT |= {"env_workers", "env_timeout", "env_restarts"}
+WITHOUT_EFFECT |= {"checkpoint_minutes", "env_workers", "env_timeout", "env_restarts"}
 
 _TAIL = 64_000
 
@@ -104,7 +104,8 @@ class RunRecord:
         if "eval_return_mean" in self.result:
             score = self.result["eval_return_mean"]
             return float(score) if is_number(score) else None
-        return final_score(zip(*self.points("eval", "return_mean"), strict=True))
+        seen = zip(*self.points("eval", "return_mean"), strict=True)
+        return final_score(seen, learned_since(self.metrics))
 
     @property
     def success_rate(self) -> float | None:
@@ -180,9 +181,15 @@ def points(lines: Lines, kind: str, key: str) -> Points:
     return [int(line["step"]) for line in chosen], [float(line[key]) for line in chosen]
 
 
-def final_score(evaluations: Iterable[tuple[int, float]]) -> float | None:
+def learned_since(lines: Lines) -> int | None:
+    """The step of the first evaluation of a policy that had learned; None if there is none."""
+    evaluations = (line for line in lines if line.get("kind") == "eval")
+    return learning_since((int(line["step"]), line.get("updates")) for line in evaluations)
+
+
+def final_score(evaluations: Iterable[tuple[int, float]], since: int | None) -> float | None:
     """The mean of the last evaluations (step, score), as in result.json; None if none counts."""
-    last = final_evaluations(evaluations)
+    last = final_evaluations(evaluations, since)
     return float(np.mean([score for _, score in last])) if last else None
 
 

@@ -4,10 +4,11 @@ from resel.config._checks import at_least, between, finite, one_of, positive, po
 from resel.config._compose import GROUPS, SIZES, Config, SizeName, field_names, owners
 from resel.config._kinds import Count, EnvKwargs, parse_count, scaled
 from resel.config._other_names import OTHER_NAMES
-from resel.config._training import OnDivergence, TrainingConfig
+from resel.config._training import MOST_STEPS, OnDivergence, TrainingConfig
 
 __all__ = [
     "GROUPS",
+    "MOST_STEPS",
     "OTHER_NAMES",
     "SIZES",
     "Config",

@@ -54,6 +54,16 @@ def at_least(config: object, lowest: int, *names: str) -> None:
             raise ConfigError(f"{name}={value} is too small: it must be at least {lowest}.")
 
 
+def at_most(config: object, highest: int, *names: str) -> None:
+    """Refuse settings above a number; None passes."""
+    for name, value in _values(config, names):
+        if value > highest:
+            raise ConfigError(
+                f"{name}={value:.3g} is too large: it must be at most {highest:,}, which no "
+                "machine gets through."
+            )
+
+
 def positive(config: object, *names: str) -> None:
     """Refuse settings that are not finite and above 0; None passes."""
     for name, value in _values(config, names):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from resel.config._checks import at_least, between, finite, one_of, positive
+from resel.config._checks import at_least, at_most, between, finite, one_of, positive
 from resel.config._kinds import Count, EnvKwargs
 from resel.errors import ConfigError
 
 MOST_UPDATES = 1000.0
 """For one step of the environment: a run can be stopped between steps only."""
+MOST_STEPS = 10**12
+"""Of anything: at a million steps a second these take eleven days."""
 OnDivergence = Literal["stop", "rollback"]
 
 
@@ -64,7 +66,10 @@ class TrainingConfig:
     stop_return: float | None = None
     """End the training once three evaluations in a row reach this return."""
     checkpoint_every: Count = 50_000
-    """Environment steps between checkpoints; 0 saves only at the end."""
+    """Environment steps between checkpoints; 0 leaves it to checkpoint_minutes and the end."""
+    checkpoint_minutes: float = 10.0
+    """Minutes after which a checkpoint is due in any case; 0 leaves it to checkpoint_every. The
+    results do not depend on it."""
     log_every: Count = 500
     """Environment steps between `train` lines in metrics.jsonl."""
     on_divergence: OnDivergence = "stop"
@@ -102,10 +107,12 @@ class TrainingConfig:
             "checkpoint_every",
             "threads",
         )
+        at_most(self, MOST_STEPS, "steps", "warmup_steps", "buffer_steps", "max_episode_steps")
         positive(self, "env_timeout", "updates_per_step")
         between(self, 0.0, MOST_UPDATES, "updates_per_step")
         finite(self, "stop_return")
         between(self, 0.0, 3600.0, "disk_wait")
+        between(self, 0.0, 1e6, "checkpoint_minutes")
         between(self, 0.0, 1.0, "exploration_epsilon", "deviation_episodes")
         between(self, 0.0, 1.0, "critic_episodes")
         if self.deviation_episodes + self.critic_episodes > 1:

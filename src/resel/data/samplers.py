@@ -18,7 +18,7 @@ SuitableRows = Callable[[Sequence[int]], int]
 
 
 class Sampler(Protocol):
-    """Draws batches; `rng` is the only source of chance."""
+    """Draws batches; `rng` is the only source of chance. As a string it says what is in one."""
 
     def draw(
         self, buffer: ReplayBuffer, rng: np.random.Generator, suitable_rows: SuitableRows
@@ -36,6 +36,9 @@ class Trajectories:
     steps: int
     by_count: bool = False
 
+    def __str__(self) -> str:
+        return f"whole episodes until there are {self.steps:,} steps"
+
     def draw(
         self, buffer: ReplayBuffer, rng: np.random.Generator, suitable_rows: SuitableRows
     ) -> Batch:
@@ -50,6 +53,9 @@ class WindowsBySteps:
 
     length: int
     steps: int
+
+    def __str__(self) -> str:
+        return f"windows of {self.length:,} steps until there are {self.steps:,} steps"
 
     def draw(
         self, buffer: ReplayBuffer, rng: np.random.Generator, suitable_rows: SuitableRows
@@ -69,6 +75,9 @@ class Windows:
     count: int
     length: int
 
+    def __str__(self) -> str:
+        return f"{self.count:,} windows of {self.length:,} steps"
+
     def draw(
         self, buffer: ReplayBuffer, rng: np.random.Generator, suitable_rows: SuitableRows
     ) -> Batch:
@@ -84,6 +93,9 @@ class Transitions:
     """
 
     count: int
+
+    def __str__(self) -> str:
+        return f"{self.count:,} single steps"
 
     def draw(
         self, buffer: ReplayBuffer, rng: np.random.Generator, suitable_rows: SuitableRows
@@ -116,6 +128,9 @@ class NewestEpisodes:
     """The newest whole episodes that together hold at least `steps` steps: the last rollout."""
 
     steps: int
+
+    def __str__(self) -> str:
+        return f"the newest episodes until there are {self.steps:,} steps"
 
     def draw(
         self, buffer: ReplayBuffer, rng: np.random.Generator, suitable_rows: SuitableRows

@@ -18,6 +18,7 @@ from resel.envs.restarts import Restarts
 from resel.envs.spaces import ActionSpec, InternalAction, ObservationSpec
 from resel.envs.subproc import SubprocEnv
 from resel.envs.told import COLUMNS, Told, in_words
+from resel.envs.tracebacks import own_traceback
 
 __all__ = [
     "COLUMNS",
@@ -40,6 +41,7 @@ __all__ = [
     "check_spaces",
     "in_words",
     "own_limit",
+    "own_traceback",
     "spaces_of",
     "warn_user",
 ]

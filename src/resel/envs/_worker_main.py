@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from resel.envs.checked import CheckedEnv, StepResult, build, title
 from resel.envs.told import Told
+from resel.envs.tracebacks import own_traceback
 from resel.errors import EnvironmentFault, ReselError
 
 
@@ -32,6 +33,8 @@ class Fault(NamedTuple):
     kind: type[ReselError]
     message: str
     traceback: str
+    own_traceback: str
+    """The part of it that is the environment's."""
 
 
 class _Player:
@@ -42,8 +45,8 @@ class _Player:
         self._name, self._options = name, options
         self._env: CheckedEnv | None = None
 
-    def make(self, recipe: bytes) -> tuple[spaces.Space[Any], spaces.Space[Any], str]:
-        """Make the environment that the pickled function makes; its spaces and title."""
+    def make(self, recipe: bytes) -> tuple[spaces.Space[Any], spaces.Space[Any], str, int | None]:
+        """Make the environment that the pickled function makes; its spaces, title and horizon."""
         try:
             make = pickle.loads(recipe)
         except Exception as error:
@@ -54,7 +57,7 @@ class _Player:
             ) from error
         env = build(make, self._name)
         self._env = CheckedEnv(env, name=self._name, tell=self.notices.append, **self._options)
-        return env.observation_space, env.action_space, title(env)
+        return env.observation_space, env.action_space, title(env), self._env.horizon
 
     def reset(self, seed: int) -> tuple[NDArray[np.float32], Told]:
         assert self._env is not None
@@ -88,9 +91,10 @@ def serve(pipe: Connection, name: str, options: dict[str, Any]) -> None:
 
 def _describe(error: Exception, name: str) -> Fault:
     trace = "".join(traceback.format_exception(error))
+    own = own_traceback(error)
     if isinstance(error, ReselError):
-        return Fault(type(error), str(error), trace)
-    return Fault(EnvironmentFault, f"{name} raised {type(error).__name__}: {error}", trace)
+        return Fault(type(error), str(error), trace, own)
+    return Fault(EnvironmentFault, f"{name} raised {type(error).__name__}: {error}", trace, own)
 
 
 def _settle() -> None:

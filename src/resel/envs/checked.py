@@ -63,6 +63,8 @@ class AnyEnv(ABC):
     """The subject of messages about it."""
     observation: ObservationSpec
     action: ActionSpec
+    horizon: int | None = None
+    """Steps of the longest episode that is declared; None if none is."""
     told: Told = MappingProxyType({})
     """What the last reset told beside the observation."""
     columns: Mapping[str, int] | None = None
@@ -137,6 +139,7 @@ class CheckedEnv(AnyEnv):
         cap = wanted or DEFAULT_EPISODE_CAP
         self._cap = cap if longest is None else min(cap, longest)
         self._cap_is_ours = self._cap != wanted
+        self.horizon = self._cap if wanted else None
         self._bounds = self.observation.bounds()
         self._steps = 0
         self._action: NDArray[np.float32] | None = None

@@ -48,7 +48,7 @@ class SubprocEnv(AnyEnv):
     def ready(self) -> Self:
         """Wait until the environment is made."""
         try:
-            observation, action, title = self._answer()
+            observation, action, title, self.horizon = self._answer()
             self._called = f"{self.name} ({title})"
             if hasattr(self, "observation"):
                 check_rebuilt(self, observation, action)
@@ -135,6 +135,8 @@ class SubprocEnv(AnyEnv):
         if fault is not None:
             raised: ReselError = fault.kind(fault.message)
             raised.add_note(f"In the environment's process:\n{fault.traceback}")
+            if isinstance(raised, EnvironmentFault):
+                raised.own_traceback = fault.own_traceback
             raise raised
         return value
 

@@ -21,6 +21,7 @@ from resel.methods.registry import (
     run_label,
     smallest_size,
 )
+from resel.methods.remedy import remedy
 
 for _module in (resel, sac, sac_mlp, td3, td3_mlp, tqc, sac_gru, mf_rnn):
     register_method(_module.METHOD)
@@ -41,6 +42,7 @@ __all__ = [
     "own_methods",
     "preset_settings",
     "register_method",
+    "remedy",
     "run_label",
     "smallest_size",
 ]

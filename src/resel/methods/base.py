@@ -155,12 +155,6 @@ class Learner(ABC):
         """Consecutive updates that bring every metric once."""
         return int(getattr(self.settings, "policy_delay", 1))
 
-    @property
-    def remedy(self) -> str:
-        """What to try first when training has diverged."""
-        rate = "lr_context_encoder" if self.config.encoder is not None else "lr_critic"
-        return f"A smaller {rate} is the first thing to try."
-
     def _groups_of(self, name: str, network: nn.Module) -> list[ParameterGroup]:
         assert isinstance(network, Network)
         lr = getattr(self.settings, f"lr_{name}")

@@ -1,5 +1,7 @@
 """Functions with weights: encoders, distributions, policies and critics, and their kernels."""
 
+import sys
+
 from resel.networks.base import CriticNetwork, LrScope, Network, PolicyNetwork
 from resel.networks.context import ContextCritic, ContextNetwork, ContextPolicy
 from resel.networks.distributions import (
@@ -59,6 +61,7 @@ __all__ = [
     "build_encoder",
     "encoder_spec",
     "encoders",
+    "is_compiling",
     "kernels_are_compiled",
     "register_encoder",
     "sequence_inputs",
@@ -70,3 +73,13 @@ def kernels_are_compiled() -> bool:
     from resel.networks.ops.cpu import numba_math  # Numba is slow to import
 
     return numba_math.kernels_are_compiled()
+
+
+def is_compiling() -> bool:
+    """Whether kernels are being compiled at this moment."""
+    kernels = sys.modules.get("resel.networks.ops.cpu.numba_math")
+    if kernels is None or getattr(kernels.__spec__, "_initializing", False):
+        return False  # nobody is made to wait for Numba's import
+    from resel.networks.ops.cpu import compilation
+
+    return compilation.is_compiling()

@@ -9,6 +9,7 @@
 - checkpoints/      bundles step-000012000: everything needed to go on, except the
 - replay/           buffer's episodes (see segments.py)
 - result.json       how the run ended
+- earlier, ...-2    what a start has left that did not get to its first checkpoint
 - .lock             held while a process writes to the run
 """
 
@@ -18,7 +19,7 @@ import contextlib
 import datetime
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,7 +29,9 @@ from resel.runs._files import (
     make_directories,
     original_of,
     remove_directory,
+    sync_directory,
     tidy,
+    write_file,
     write_json,
     writing,
 )
@@ -44,6 +47,8 @@ _BEFOREHAND = {".lock", "console.log", ".DS_Store"}
 _VERSION_KEY = "format_version"
 _VERSION_UNNAMED = 4
 """The last version in which config.json did not say its own."""
+_OF_A_START = ("metrics.jsonl", "environment.json", "result.json", "agents", "tensorboard")
+"""What a start writes before its first checkpoint."""
 _STEP_NAME = re.compile(r"step-(\d{9,})")
 
 
@@ -150,12 +155,12 @@ class RunDirectory:
     def read_config(self) -> dict[str, Any]:
         """The settings the run was created with, as given to `create`."""
         config = self._read("config.json")
-        check_version(self.path / "config.json", config.pop(_VERSION_KEY, _VERSION_UNNAMED))
-        return config
+        check_version(self.path / "config.json", config.get(_VERSION_KEY, _VERSION_UNNAMED))
+        return without_version(config)
 
     def write_config(self, config_json: Mapping[str, Any]) -> None:
         """Record settings that were changed on the way."""
-        self._write("config.json", {_VERSION_KEY: VERSION, **config_json})
+        self._write("config.json", with_version(config_json))
 
     def write_environment(self, description: Mapping[str, Any]) -> None:
         """Record the machine, usually with `describe_machine`."""
@@ -189,12 +194,13 @@ class RunDirectory:
         paths = {original_of(entry) or entry for entry in folder.iterdir()}
         return sorted(int(match[1]) for p in paths if (match := _STEP_NAME.fullmatch(p.name)))
 
-    def prune_checkpoints(self, keep: int = 2) -> None:
-        """Remove all checkpoints but the `keep` with the highest steps."""
+    def prune_checkpoints(self, keep: int = 2, also: Sequence[Path] = ()) -> None:
+        """Remove all checkpoints but the `keep` with the highest steps and those named."""
         paths = self.checkpoints()
         with self._rearranging():
             for path in paths[: max(0, len(paths) - keep)]:
-                remove_directory(path)
+                if path not in also:
+                    remove_directory(path)
 
     def drop_checkpoints_after(self, step: int) -> None:
         """Remove checkpoints of higher steps, which a run that rolled back to `step` gave up."""
@@ -212,6 +218,28 @@ class RunDirectory:
             for path in self.checkpoints():
                 if int(path.name.removeprefix("step-")) > step:
                     _set_aside(path)
+
+    def set_start_aside(self) -> Path | None:
+        """Move what a start without a checkpoint has left out of the way; where to, if anything.
+
+        Killed half way, the rest goes to a folder of its own at the next start.
+        """
+        agents = self.path / "agents"
+        lines = self.metrics_path.is_file() and self.metrics_path.stat().st_size > 0
+        if not (lines or self._has("result.json") or (agents.is_dir() and any(agents.iterdir()))):
+            return None
+        target = _unused(self.path / "earlier")
+        with self._rearranging():
+            make_directories(target)
+            # A copy, which makes the folder a run of its own for whoever reads it.
+            settings = read_regular(self.path / "config.json", _SETTINGS_BYTES)
+            write_file(target / "config.json", [settings])
+            for name in _OF_A_START:
+                if os.path.lexists(self.path / name):
+                    os.rename(self.path / name, target / name)
+            sync_directory(target)
+            sync_directory(self.path)
+        return target
 
     def make_way(self, path: Path) -> None:
         """Rename what stands in the place of a new checkpoint or agent and is no bundle of ours."""
@@ -247,16 +275,21 @@ class RunDirectory:
         return data
 
 
+def with_version(config_json: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as config.json has them; a checkpoint's copy can be put in its place."""
+    return {_VERSION_KEY: VERSION, **config_json}
+
+
+def without_version(config_json: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings alone."""
+    return {name: value for name, value in config_json.items() if name != _VERSION_KEY}
+
+
 def default_run_path(task: str, label: str, seed: int) -> Path:
     """A path under `runs/` that does not exist yet and says what it holds."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", task).strip("-.") or "custom"
     time = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    base = Path("runs") / f"{name}-{label}-seed{seed}-{time}"
-    path, number = base, 1
-    while path.exists():
-        number += 1
-        path = base.with_name(f"{base.name}-{number}")
-    return path
+    return _unused(Path("runs") / f"{name}-{label}-seed{seed}-{time}")
 
 
 def is_in_use(path: str | os.PathLike[str]) -> bool:
@@ -276,11 +309,16 @@ def is_in_use(path: str | os.PathLike[str]) -> bool:
 def _set_aside(path: Path) -> None:
     """Give an unreadable bundle a name under which nobody looks for it."""
     place = find_bundle(path) or path
-    number, target = 1, path.with_name(f"unreadable-{path.name}")
-    while os.path.lexists(target):
+    os.rename(place, _unused(path.with_name(f"unreadable-{path.name}")))
+
+
+def _unused(path: Path) -> Path:
+    """A path that nothing has: this one, or with a number at its end."""
+    found, number = path, 1
+    while os.path.lexists(found):
         number += 1
-        target = path.with_name(f"unreadable-{path.name}-{number}")
-    os.rename(place, target)
+        found = path.with_name(f"{path.name}-{number}")
+    return found
 
 
 def _refuse_existing_run(path: Path) -> None:

@@ -7,13 +7,13 @@ import warnings
 
 import torch
 
-from resel.config import Config
 from resel.envs import check_spaces
 from resel.errors import ConfigError, DamagedFileError, RunDirectoryError
 from resel.methods import Learner
 from resel.runs.agents import use_weights
 from resel.runs.bundle import Bundle, read_bundle
 from resel.runs.directory import RunDirectory
+from resel.runs.own_config import own_config
 from resel.runs.replay_log import ReplayLog, restore_trainer
 from resel.training import Trainer, damaged_if_wrong, task_envs
 
@@ -31,7 +31,7 @@ def open_trainer(path: str | os.PathLike[str]) -> Trainer:
             "its end (--checkpoint-every says how often there is one)."
         )
     # Looking needs no processes of their own; the numbers are the same.
-    config = Config.from_json(directory.read_config()).replace(env_workers=False)
+    config = own_config(directory).replace(env_workers=False)
     trainer = Trainer(config, *task_envs(config))
     try:
         restore_newest(trainer, directory)

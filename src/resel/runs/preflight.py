@@ -14,6 +14,7 @@ from resel.runs.agents import read_agent
 from resel.runs.bundle import read_bundle
 from resel.runs.directory import RunDirectory
 from resel.runs.memory import available_memory, format_bytes
+from resel.runs.own_config import MAY_DIFFER, differing_settings, own_config
 
 Resume = Literal["never", "auto"]
 
@@ -24,34 +25,16 @@ def existing_directory(config: Config, path: Path) -> RunDirectory | None:
         return None
     directory = RunDirectory.open(path)
     try:
-        _check_same(Config.from_json(directory.read_config()), config, path)
+        _check_same(own_config(directory), config, path)
     except BaseException:
         directory.close()
         raise
     return directory
 
 
-_MAY_DIFFER = (
-    "steps",
-    "eval_every",
-    "eval_episodes",
-    "stop_return",
-    "checkpoint_every",
-    "log_every",
-    "threads",
-    "env_workers",
-    "env_timeout",
-    "env_restarts",
-    "on_divergence",
-    "disk_tries",
-    "disk_wait",
-)
-"""`threads` is compared with the machine."""
-
-
 def saved_config(path: Path) -> Config:
     """The settings of the run in a directory."""
-    return Config.from_json(RunDirectory.open(path, read_only=True).read_config())
+    return own_config(RunDirectory.open(path, read_only=True))
 
 
 def finished_result(config: Config, path: Path) -> dict[str, Any] | None:
@@ -62,7 +45,7 @@ def finished_result(config: Config, path: Path) -> dict[str, Any] | None:
     if not (path / "config.json").exists():
         return None
     directory = RunDirectory.open(path, read_only=True)
-    _check_same(Config.from_json(directory.read_config()), config, path)
+    _check_same(own_config(directory), config, path)
     result = directory.read_result() or {}
     done = result.get("status") == "completed" and (
         result.get("steps", 0) >= config.training.steps or _holds(result, config.training)
@@ -127,23 +110,10 @@ def check_memory(settings: TrainingConfig, env: AnyEnv) -> int:
     return planned
 
 
-def changed_settings(saved: Config, wanted: Config) -> list[str]:
-    """In words, the settings that differ and may not: a run is continued with its own settings."""
-    before, now = (
-        {"task": config.task, "method": config.method, **config.flat()}
-        for config in (saved, wanted)
-    )
-    # What only one of the two has belongs to a method or encoder that is named itself.
-    return [
-        f"{n}: {before[n]!r} there, {now[n]!r} asked"
-        for n in now
-        if n in before and before[n] != now[n] and n not in _MAY_DIFFER
-    ]
-
-
 def _check_same(saved: Config, wanted: Config, path: Path) -> None:
-    if changed := changed_settings(saved, wanted):
+    if found := differing_settings(saved, wanted):
+        changed = ", ".join(f"{name}: {has!r} there, {asked!r} asked" for name, has, asked in found)
         raise RunDirectoryError(
-            f"{path} holds a run with other settings ({', '.join(changed)}). Use those, or another "
-            f"--run-dir; what may change on the way is {', '.join(_MAY_DIFFER)}."
+            f"{path} holds a run with other settings ({changed}). Use those, or another "
+            f"--run-dir; what may change on the way is {', '.join(MAY_DIFFER)}."
         )

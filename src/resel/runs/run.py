@@ -21,16 +21,13 @@ from resel.errors import (
 )
 from resel.runs.agents import save_agent
 from resel.runs.bundle import Bundle, read_bundle, write_bundle
-from resel.runs.directory import RunDirectory
+from resel.runs.directory import RunDirectory, with_version, without_version
+from resel.runs.due import CheckpointsDue, is_of_steps, was_due_by_steps
 from resel.runs.machine import describe_machine, differences, numeric_machine
 from resel.runs.metrics import MetricsLog, read_metrics
-from resel.runs.preflight import (
-    Resume,
-    changed_settings,
-    check_memory,
-    check_past,
-    existing_directory,
-)
+from resel.runs.outlook import check_learning, notes
+from resel.runs.own_config import differing_settings
+from resel.runs.preflight import Resume, check_memory, check_past, existing_directory
 from resel.runs.replay_log import ReplayLog, restore_trainer
 from resel.runs.retry import RetryWrites
 from resel.runs.starts import starts_with_this
@@ -74,7 +71,11 @@ class Run:
             # Before a new directory, so that what cannot start leaves nothing behind.
             self.trainer = trainer or self._make_trainer()
             self._env = self.trainer.env
+            if held is None and trainer is None:
+                check_learning(settings, self.trainer.learner)
             self.warm_start = None if trainer or held else warm_start(self.trainer)
+            self.notes = notes(settings, self.trainer.learner, self._env)
+            """What whoever begins the run should know."""
             self.buffer_bytes = check_memory(settings, self._env)
             self._retry = RetryWrites(
                 settings.disk_tries, settings.disk_wait, lambda: self.trainer.stopping
@@ -91,6 +92,8 @@ class Run:
             self.begins_again = held is not None and position is None
             if self.begins_again and trainer is None:
                 self.warm_start = warm_start(self.trainer)
+            self.set_aside = self.directory.set_start_aside() if self.begins_again else None
+            """Where what an earlier start has left was moved to, if it had left anything."""
             log = MetricsLog(self.directory, wandb=wandb, patience=self._retry)
             self.log = self.trainer.log.writer = self._open.enter_context(log)
             self._open.callback(setattr, self.trainer.log, "writer", None)
@@ -103,6 +106,7 @@ class Run:
         self._fault: str | None = None
         self._best = max((mean for _, mean, _ in self.trainer.evaluator.history), default=None)
         self._evaluated = len(self.trainer.evaluator.history)
+        self._due = CheckpointsDue(settings, self.trainer.learner.updates)
         self.directory.write_environment(
             {
                 **describe_machine(settings.threads, device),
@@ -154,8 +158,8 @@ class Run:
             check_spaces(self._env, bundle.documents["spaces"], "the environment now")
             position, inexact = whole(record, "metrics_position"), [*map(str, record["inexact"])]
             changed = differences(dict(record["machine"]), self._machine)
-            saved = Config.from_json(bundle.documents["config"])
-            if changed_settings(saved, self.config):
+            saved = Config.from_json(without_version(bundle.documents["config"]))
+            if differing_settings(saved, self.config):
                 raise DamagedFileError("The checkpoint belongs to a run with other settings.")
         if changed and not force:
             raise RunDirectoryError(
@@ -232,6 +236,8 @@ class Run:
         for path in reversed(self.directory.checkpoints()):
             try:
                 bundle = _read_checkpoint(path)
+                if not is_of_steps(bundle.documents.get("run")):
+                    continue
                 if is_good(bundle.tensors, bundle.documents, evaluated_at):
                     self._return_to(bundle, str(error))
                     return
@@ -267,7 +273,8 @@ class Run:
             f"{ROLLBACKS}).",
             stacklevel=2,
         )
-        self._save()  # or a run that is killed now would forget that it has gone back
+        # Or a run that is killed now would forget that it has gone back.
+        self._save(may_go_back_to=True)
 
     def _give_up(self, reason: str) -> None:
         """Leave a run that has diverged readable: the reason, and the agent if it can act."""
@@ -276,6 +283,11 @@ class Run:
         learner = self.trainer.learner
         if all(bool(torch.isfinite(weight).all()) for weight in learner.weights().values()):
             save_agent(self.directory.last_agent_path, learner, self._env)
+
+    @property
+    def horizon(self) -> int | None:
+        """Steps of the longest episode that the environment declares."""
+        return self._env.horizon
 
     def close(self) -> None:
         """Release simulators, log and lock."""
@@ -291,10 +303,10 @@ class Run:
     def _save_when_due(self, progress: TrainProgress) -> None:
         if len(self.trainer.evaluator.history) > self._evaluated:
             self._save_best()
-        every = self.config.training.checkpoint_every
-        before = progress.step - self.config.training.num_envs
-        if every and progress.step // every > before // every:
+        if self._due.by_steps(progress.step):
             self.trainer.check()  # what has diverged is not saved
+            self._save()
+        elif self._due.by_time(progress.updates) and not self.trainer.is_diverging():
             self._save()
 
     def _save_best(self) -> None:
@@ -305,29 +317,34 @@ class Run:
             best = self.directory.best_agent_path
             self._retry(lambda: save_agent(best, self.trainer.learner, self._env))
 
-    def _save(self) -> None:
+    def _save(self, may_go_back_to: bool = False) -> None:
         """Checkpoint and last agent; the previous checkpoint is kept as well."""
-        self._retry(self._write_checkpoint)
+        self._retry(lambda: self._write_checkpoint(may_go_back_to))
         self._retry(self._write_last_agent)
+        self._due.saved(self.trainer.learner.updates)
 
     def _write_last_agent(self) -> None:
         last = self.directory.last_agent_path
         self.directory.make_way(last)
         save_agent(last, self.trainer.learner, self._env)
 
-    def _write_checkpoint(self) -> None:
+    def _write_checkpoint(self, may_go_back_to: bool = False) -> None:
         path = self.directory.checkpoint_path(self.trainer.step)
         tensors, documents = self.trainer.checkpoint()
+        documents["config"] = with_version(documents["config"])
         documents["segments"] = self._replay.save(self.trainer.buffer)
         documents["spaces"] = spaces_of(self._env)
         documents["run"] = {
             "metrics_position": self.log.position(),
             "machine": self._machine,
             "inexact": self.inexact,
+            "by_steps": may_go_back_to or self._due.by_steps(self.trainer.step),
         }
         self.directory.make_way(path)
         write_bundle(path, "checkpoint", tensors, documents)
-        self.directory.prune_checkpoints(keep=2)
+        goes_back = self.config.training.on_divergence == "rollback"
+        regular = [p for p in self.directory.checkpoints() if goes_back and was_due_by_steps(p)]
+        self.directory.prune_checkpoints(keep=2, also=regular[-2:])
         self._replay.remove_unneeded(self.directory.checkpoints())
 
     def _result(self, status: Status) -> dict[str, Any]:

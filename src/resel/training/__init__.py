@@ -7,7 +7,12 @@ from resel.training.divergence import ROLLBACKS, is_good
 from resel.training.env_factory import make_envs, make_task, task_envs
 from resel.training.evaluation import Evaluation, evaluate, evaluation_seeds
 from resel.training.progress import Callback, ProgressLine, TrainProgress, describe_groups
-from resel.training.score import HELD_EVALUATIONS, final_evaluations, is_held
+from resel.training.score import (
+    HELD_EVALUATIONS,
+    final_evaluations,
+    is_held,
+    learning_since,
+)
 from resel.training.trainer import Trainer, choose_device
 from resel.training.validation import check_tensors, damaged_if_wrong, whole
 from resel.training.workload import (
@@ -43,6 +48,7 @@ __all__ = [
     "final_evaluations",
     "is_good",
     "is_held",
+    "learning_since",
     "made_up_trajectory",
     "make_envs",
     "make_task",

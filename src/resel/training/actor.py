@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from resel.errors import DivergedError
-from resel.methods import Learner
+from resel.methods import Learner, remedy
 from resel.networks import Categorical, ContextInputs, PolicyDistribution, State
 
 
@@ -117,7 +117,8 @@ class Actor:
         # Looked at before the choice: the mode of a broken categorical is a valid index.
         if bool(policy.broken()):
             raise DivergedError(
-                "The policy's output is not finite: training has diverged. " + self._learner.remedy
+                "The policy's output is not finite: training has diverged. "
+                + remedy(self._learner, "policy")
             )
         if chance is None:
             action = policy.mode()

@@ -71,9 +71,17 @@ class _Median:
 
 
 class DivergenceMonitor:
-    """Judges the steps of the learner; `record` takes down what happens, `remedy` is advice."""
+    """Judges the steps of the learner.
 
-    def __init__(self, goes_back: bool, record: Callable[[Event], None], remedy: str = "") -> None:
+    `record` takes down what happens, `remedy` is advice for the network that has diverged.
+    """
+
+    def __init__(
+        self,
+        goes_back: bool,
+        record: Callable[[Event], None],
+        remedy: Callable[[str], str] = lambda network: "",
+    ) -> None:
         self._goes_back, self._record, self._remedy = goes_back, record, remedy
         self.skipped = 0
         """Updates in which a step was left out."""
@@ -90,6 +98,11 @@ class DivergenceMonitor:
         self._events: list[Event] = []
         self._verdict: str | None = None
         self._batches.clear()
+
+    @property
+    def has_verdict(self) -> bool:
+        """Whether `act` will raise."""
+        return self._verdict is not None
 
     def remember(self, update: int, origins: Sequence[int], episodes: int) -> None:
         """Keep what an update learned from, and how many episodes had ended by then."""
@@ -111,7 +124,8 @@ class DivergenceMonitor:
             if burst.count == PATIENCE:
                 self._decide(
                     f"the loss or gradient of the {step.network} was not finite in "
-                    f"{PATIENCE} updates in a row, up to update {step.update}"
+                    f"{PATIENCE} updates in a row, up to update {step.update}",
+                    step.network,
                 )
         self._batches.clear()
 
@@ -135,15 +149,16 @@ class DivergenceMonitor:
                 if self._goes_back:
                     self._decide(
                         f"the gradient norm of {group} was {norm:.3g} at update {step.update}, "
-                        f"where {median.value:.3g} is usual"
+                        f"where {median.value:.3g} is usual",
+                        step.network,
                     )
             elif not spiking:
                 self._spiking.discard(group)
             median.add(norm)
 
-    def _decide(self, verdict: str) -> None:
+    def _decide(self, verdict: str, network: str) -> None:
         if self._verdict is None:
-            self._verdict = verdict
+            self._verdict = f"{verdict}. {self._remedy(network)}".rstrip()
 
     def _end_burst(self, network: str) -> None:
         burst = self._bursts.pop(network, None)
@@ -181,7 +196,7 @@ class DivergenceMonitor:
         for event in events:
             self._record(event)
         if verdict is not None:
-            raise DivergedError(f"Training has diverged at step {step}: {verdict}. {self._remedy}")
+            raise DivergedError(f"Training has diverged at step {step}: {verdict}")
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Everything the next judgement depends on; no tensors."""

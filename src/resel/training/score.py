@@ -10,12 +10,24 @@ HELD_EVALUATIONS = 3
 Evaluation = TypeVar("Evaluation", bound=tuple[float, ...])
 
 
-def final_evaluations(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
+def final_evaluations(evaluations: Iterable[Evaluation], since: int | None) -> list[Evaluation]:
     """The last five of evaluations that begin with their step, or as many as there are.
 
-    The one at step 0 never counts: it measures a policy that has learned nothing.
+    Only those from step `since` on count: before it nothing had been learned. None stands for a
+    run that has not begun to learn.
     """
-    return [found for found in evaluations if found[0] > 0][-FINAL_EVALUATIONS:]
+    if since is None:
+        return []
+    return [found for found in evaluations if found[0] >= since][-FINAL_EVALUATIONS:]
+
+
+def learning_since(evaluations: Iterable[tuple[int, float | None]]) -> int | None:
+    """The step of the first evaluation of a policy that had learned, from steps and updates.
+
+    Older runs did not note the updates: there every evaluation but that of step 0 counts.
+    """
+    learned = (step for step, updates in evaluations if (step if updates is None else updates) > 0)
+    return next(learned, None)
 
 
 def is_held(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +15,7 @@ from resel.config import Config
 from resel.data import Batch, Moment, ReplayBuffer
 from resel.envs import AnyEnv, Restarts
 from resel.errors import ConfigError, EnvironmentFault
-from resel.methods import Learner, build_learner
+from resel.methods import Learner, build_learner, remedy
 from resel.networks import Dimensions
 from resel.optim import READ_EVERY
 from resel.randomness import numpy_state, numpy_stream, restore_numpy
@@ -83,7 +84,7 @@ class Trainer:
         )
         self.evaluator = Evaluator(self.actor, evaluation_env, settings, self.restarts)
         goes_back = settings.on_divergence == "rollback"
-        self.monitor = DivergenceMonitor(goes_back, self._event, self.learner.remedy)
+        self.monitor = DivergenceMonitor(goes_back, self._event, partial(remedy, self.learner))
         self._schedule = self.learner.schedule
         self._sampling = numpy_stream(seed, "sampling")
         self._stop = False
@@ -151,6 +152,7 @@ class Trainer:
             self.log.last_return,
             history[-1][1] if history else None,
             self.log.metrics,
+            self._schedule.due(Moment(self.step, total, self.finished_steps, total)),
         )
 
     def _advance(self) -> None:
@@ -198,12 +200,20 @@ class Trainer:
         self._judge()
         self.monitor.act(self.step)
 
+    def is_diverging(self) -> bool:
+        """Whether the next `check` will raise.
+
+        Whoever asks changes nothing: what was found is recorded at the steps where it always is.
+        """
+        self._judge()
+        return self.monitor.has_verdict
+
     def _judge(self) -> None:
         self.monitor.judge(self.learner.steps.read(), self.buffer, self.episodes)
 
     def evaluate(self, episodes: int | None = None) -> Evaluation | None:
         """Measure the deterministic policy; None without an environment to do it in."""
-        return self.evaluator.evaluate(self.step, self.log, episodes)
+        return self.evaluator.evaluate(self.step, self.learner.updates, self.log, episodes)
 
     def _crossed(self, before: int, every: int) -> bool:
         return every > 0 and self.step // every > before // every

@@ -12,6 +12,7 @@ from resel.analysis.runs import (
     Points,
     final_score,
     is_number,
+    learned_since,
     lines_so_far,
     points,
     result_so_far,
@@ -51,7 +52,8 @@ class RunData:
         elif not steps or steps[-1] < step:
             return None
         seen = zip(steps, values, strict=True)
-        return final_score(point for point in seen if step is None or point[0] <= step)
+        kept = (point for point in seen if step is None or point[0] <= step)
+        return final_score(kept, learned_since(self.lines))
 
     def number(self, name: str) -> float | None:
         """A number of its result.json; None if that does not have it."""

@@ -1,0 +1,87 @@
+"""What a run says before its first step."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from resel.cli.console import OUT, announce_compilation, escape, warn
+from resel.config import Config
+from resel.methods import get_method
+from resel.runs import Run, format_bytes
+from resel.training import describe_groups
+from resel.training.threads import suitable_threads, width_of
+
+
+def introduce(run: Run, threads: int) -> None:
+    """What is about to happen, before the first step."""
+    settings, learner = run.config.training, run.trainer.learner
+    OUT.print(
+        f"[bold]{run.config.task}[/bold] with {who_learns(run.config)}, seed {settings.seed}, "
+        f"{settings.steps:,} steps on {learner.device} (threads: {threads})"
+    )
+    table = Table("network", "group", "parameters", "learning rate", box=None)
+    for group in describe_groups(learner):
+        steers = group["network"] in learner.auto_rates and group["group"] == "context_encoder"
+        table.add_row(
+            str(group["network"]),
+            str(group["group"]),
+            f"{group['parameters']:,}",
+            f"{group['learning_rate']:.3g}{' (auto)' if steers else ''}",
+        )
+    OUT.print(table)
+    OUT.print(_plan(run))
+    OUT.print(f"Replay buffer: up to {format_bytes(run.buffer_bytes)} of memory.")
+    if learner.device.type == "cpu" and suitable_threads(0, width_of(run.config)) is None:
+        OUT.print("This is the paper's network, made for a GPU; --size tiny suits small tasks.")
+    if learner.device.type == "cpu":
+        announce_compilation(OUT)
+    for note in run.notes:
+        warn(note)
+    if run.warm_start is not None:
+        OUT.print(escape(str(run.warm_start)), soft_wrap=True)
+    if run.begins_again:
+        kept = f" What it had left is in {run.set_aside}." if run.set_aside else ""
+        OUT.print(
+            "This run was stopped before its first checkpoint: it begins again at step 0." + kept,
+            soft_wrap=True,
+        )
+    if run.resumed_at is not None:
+        inexact = " This run is not exact: see result.json." if run.inexact else ""
+        OUT.print(f"Going on from step {run.resumed_at:,}.{inexact}")
+
+
+def _plan(run: Run) -> Table:
+    """What decides how long a run takes and when it says something."""
+    settings, learner = run.config.training, run.trainer.learner
+    gamma, longest = getattr(learner.settings, "gamma", None), run.horizon
+    ends = (
+        "no end of an episode is declared" if longest is None else f"episodes of up to {longest:,}"
+    )
+    ahead = "" if gamma in (None, 1.0) else f"{1 / (1 - gamma):,.0f} steps (gamma {gamma:g}), "
+    table = Table(box=None, show_header=False)
+    for name, text in (
+        ("warm-up", f"{settings.warmup_steps:,} steps with random actions"),
+        ("batch", f"{learner.sampler}; updates per step: {settings.updates_per_step:g}"),
+        ("horizon", f"{ahead}{ends}"),
+        ("evaluation", _every(settings.eval_every, f"{settings.eval_episodes} episodes ")),
+        ("checkpoint", _saves(settings.checkpoint_every, settings.checkpoint_minutes)),
+    ):
+        table.add_row(name, text)
+    return table
+
+
+def _every(steps: int, what: str) -> str:
+    return f"{what}every {steps:,} steps" if steps else f"{what}at the end"
+
+
+def _saves(steps: int, minutes: float) -> str:
+    by_clock = f", every {minutes:g} minutes and after the first updates" if minutes else ""
+    return f"{_every(steps, '')}{by_clock}"
+
+
+def who_learns(config: Config) -> str:
+    """The method by its title, and by its name where that says more, with its encoder."""
+    method = get_method(config.method)
+    name = None if method.title.lower() == method.name else method.name
+    more = [word for word in (name, config.encoder) if word]
+    return f"{method.title} ({', '.join(more)})" if more else method.title
