@@ -34,8 +34,8 @@ from resel.methods import (
     preset_settings,
 )
 from resel.randomness import draw_seed, torch_stream
-from resel.runs import Bundle, check_agent_spaces, read_agent, save_agent, use_weights
-from resel.tasks import get_task, make_env
+from resel.runs import Bundle, check_agent_origin, read_agent, save_agent, use_weights
+from resel.tasks import full_name, get_task, make_env
 from resel.training import (
     Actor,
     Callback,
@@ -64,7 +64,7 @@ def configure(
     Without a preset it is `paper` for tasks of ours, else `auto`, for which an environment without
     a name has to say what its `world` is.
     """
-    chosen = get_method(method or default_method())
+    chosen, task = get_method(method or default_method()), full_name(task)
     if preset is None:
         ours = get_task(task) is not None or not (task or world)
         preset = "paper" if ours else "auto"
@@ -112,10 +112,10 @@ def world_of(env: str | Env | EnvFactory, settings: Mapping[str, Any]) -> World 
 class Agent:
     """An agent that learns with any method of the registry, RESeL by default.
 
-    `env` is a task of ours, any registered Gymnasium id, an environment, or a function that makes
-    one. Settings are those of the method, its network, its encoder and the loop by name
-    (`encoder="gru"`, `lr_policy=1e-3`, `batch_steps=2000`, ...; `resel methods --show NAME` lists
-    them); a whole `config` can be given instead. They start from a `preset`: `paper` for tasks of
+    `env` is a task of ours, any registered Gymnasium id, `file.py:Class` or `module:Class`, an
+    environment, or a function that makes one. Settings are those of the method, its network, its
+    encoder and the loop by name (`encoder="gru"`, `lr_policy=1e-3`, `batch_steps=2000`, ...; `resel
+    methods --show NAME` lists them); a whole `config` can be given instead. They start from a `preset`: `paper` for tasks of
     ours, for other environments `auto`, which chooses by the spaces, the longest episode and
     `steps`, the length of the training that is meant.
     """
@@ -133,6 +133,7 @@ class Agent:
         size: SizeName | None = None,
         **settings: Any,
     ) -> None:
+        env = full_name(env) if isinstance(env, str) else env
         task, method = env if isinstance(env, str) else "", self._chosen(method)
         self.choices: list[Choice] = []
         """What the preset `auto` chose for the environment, and why."""
@@ -165,7 +166,7 @@ class Agent:
         self.config = config
         envs, evaluation = _make_envs(env, config)
         if saved is not None:
-            check_agent_spaces(saved, envs[0])
+            check_agent_origin(saved, envs[0], config.task)
         _check_separate([*envs, *([evaluation] if evaluation else [])])
         with threads_for(self.config):
             self._trainer = Trainer(self.config, envs, evaluation)
@@ -371,6 +372,7 @@ class Agent:
         if isinstance(env, gymnasium.Env):
             config = config.replace(num_envs=1, env_restarts=0)
         task = config.task if env is None else env
+        task = full_name(task) if isinstance(task, str) else task
         config = config.replace(task=task if isinstance(task, str) else "")
         agent = cls.__new__(cls)
         agent.choices = []

@@ -19,7 +19,7 @@ from resel.config import SIZES, Config, TrainingConfig
 from resel.errors import ConfigError
 from resel.methods import AUTO_STEPS, Choice, auto_choices, get_method, run_label
 from resel.runs import Resume, default_run_path
-from resel.tasks import get_task
+from resel.tasks import full_name, get_task
 
 _SIZE_TEXT = ", ".join(f"{name}: {factor:g}" for name, factor in SIZES.items())
 
@@ -36,7 +36,8 @@ class TrainArguments(Generic[_Algorithm, _Network, _Encoder]):
     """
 
     task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")]
-    """A task of ours (see `resel tasks`), any Gymnasium id, or module:Id-v0."""
+    """A task of ours (see `resel tasks`), any Gymnasium id, or one of your own: file.py:Class,
+    module:Class or module:Id-v0."""
     algorithm: _Algorithm
     network: _Network
     encoder_settings: _Encoder
@@ -69,7 +70,7 @@ class TrainArguments(Generic[_Algorithm, _Network, _Encoder]):
     def config(self) -> Config:
         """The complete settings."""
         return Config(
-            self.task,
+            full_name(self.task),
             self.method,
             self.encoder,
             self.algorithm,

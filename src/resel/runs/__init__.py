@@ -1,6 +1,6 @@
 """The run around a trainer: its directory, what it saves, and whether it may start or go on."""
 
-from resel.runs.agents import check_agent_spaces, read_agent, save_agent, use_weights
+from resel.runs.agents import check_agent_origin, read_agent, save_agent, use_weights
 from resel.runs.bundle import Bundle, find_bundle, read_bundle, read_document, write_bundle
 from resel.runs.directory import RunDirectory, default_run_path, is_in_use
 from resel.runs.load_run import open_trainer
@@ -30,7 +30,7 @@ __all__ = [
     "Segment",
     "SegmentReader",
     "available_memory",
-    "check_agent_spaces",
+    "check_agent_origin",
     "default_run_path",
     "describe_machine",
     "differences",
