@@ -13,15 +13,20 @@ from resel.analysis import plots
 from resel.analysis._episodes import record_episodes
 from resel.data import Trajectory
 from resel.envs import ActionSpec, CheckedEnv
+from resel.errors import ConfigError
 from resel.training import Actor
 
 _LINES = 8
 """More numbers than this are told apart by colours, a row each, instead of by lines."""
+_MOST = 8
+"""Episodes side by side."""
 _ROWS = ("observation", "action", "reward")
 
 
 def draw_episodes(actor: Actor, env: CheckedEnv, seeds: Sequence[int], path: Path) -> float:
     """A column of panels for each episode of the deterministic policy; the mean return."""
+    if len(seeds) > _MOST:
+        raise ConfigError(f"{len(seeds)} episodes are too many for one drawing: at most {_MOST}.")
     episodes = record_episodes(actor, env, seeds)
     figure, axes = plots.panels(
         len(_ROWS) * len(episodes), width=5.0, height=2.2, columns=len(episodes)
@@ -33,6 +38,8 @@ def draw_episodes(actor: Actor, env: CheckedEnv, seeds: Sequence[int], path: Pat
         _numbers(action, _taken(env.action, episode), drawstyle="steps-post")
         reward.plot(range(1, len(episode) + 1), episode.rewards)
         reward.set_xlabel("step")
+        for panel in (observation, action, reward):
+            panel.set_xlim(0, len(episode))
     for row, name in enumerate(_ROWS):
         axes[row * len(episodes)].set_ylabel(name)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ from resel.training.video import DRAWINGS, check_film_path, film
 
 @dataclass(frozen=True)
 class WatchArguments:
-    """Write a film of a trained agent, or draw observations, actions and rewards over time."""
+    """Write a film of a trained agent, or draw what it sees, does and earns over time."""
 
     run: RunPath
     """A run directory, or the directory of a saved agent."""

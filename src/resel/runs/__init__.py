@@ -7,7 +7,7 @@ from resel.runs.load_run import open_trainer
 from resel.runs.machine import describe_machine, differences, numeric_machine
 from resel.runs.memory import available_memory, format_bytes
 from resel.runs.metrics import MetricsLog, read_metrics
-from resel.runs.preflight import Resume, finished_result, saved_config
+from resel.runs.preflight import Resume, finished_result, may_change, saved_config
 from resel.runs.replay_log import ReplayLog, restore_trainer
 from resel.runs.retry import RetryWrites
 from resel.runs.run import Run
@@ -38,6 +38,7 @@ __all__ = [
     "finished_result",
     "format_bytes",
     "is_in_use",
+    "may_change",
     "numeric_machine",
     "open_trainer",
     "read_agent",

@@ -49,6 +49,11 @@ _MAY_DIFFER = (
 """`threads` is compared with the machine."""
 
 
+def may_change() -> tuple[str, ...]:
+    """The settings that a run may be continued with other values of."""
+    return _MAY_DIFFER
+
+
 def saved_config(path: Path) -> Config:
     """The settings of the run in a directory."""
     return Config.from_json(RunDirectory.open(path, read_only=True).read_config())

@@ -9,6 +9,7 @@ import hashlib
 import importlib
 import os
 import sys
+import warnings
 from pathlib import Path
 from types import ModuleType
 
@@ -59,7 +60,9 @@ def run_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     _running.add(name)
     try:
-        exec(code, module.__dict__)
+        with warnings.catch_warnings():  # a changed file registers its environments again
+            warnings.filterwarnings("ignore", ".*Overriding environment")
+            exec(code, module.__dict__)
     except BaseException as error:
         del sys.modules[name]
         if isinstance(error, KeyboardInterrupt | ReselError):
@@ -80,8 +83,8 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError:
         raise UnknownTaskError(
-            f"The file of the environment is not there: {path}. Check the path; if it was moved, "
-            "put it back."
+            f"The file of the environment is not there: {path}. Check the path. If it was moved, "
+            "put it back; Agent.load(path, env=...) takes an agent into another one."
         ) from None
     except OSError as error:
         raise UnknownTaskError(
