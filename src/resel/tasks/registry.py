@@ -106,16 +106,29 @@ def make_env(
     except (DependencyNotInstalled, ImportError) as error:
         raise _missing(task, ours, str(error)) from error
     except (Exception, SystemExit) as error:
-        asked = ", ".join(f"{name}={value!r}" for name, value in (env_kwargs or {}).items())
-        blamed = bool(asked) and isinstance(error, TypeError | ValueError | AssertionError)
-        raise (ConfigError if blamed else EnvironmentFault)(
-            f"The environment {task!r} could not be made{f' with {asked}' if asked else ''}"
-            f"{place_of(error, spec.entry_point)}: {type(error).__name__}: {error}"
-            f"{_REQUIRED if 'required positional argument' in str(error) else ''}"
-        ) from error
+        raise _not_made(task, spec, _original(error), env_kwargs or {}) from error
     if ours is None and own_limit(env) is None:
         env = DefaultLimit(env, DEFAULT_EPISODE_CAP)
     return env
+
+
+def _not_made(
+    task: str, spec: EnvSpec, error: BaseException, given: Mapping[str, Any]
+) -> ReselError:
+    """Why an environment could not be made, and whether its arguments may be to blame."""
+    asked = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    blamed = bool(asked) and isinstance(error, TypeError | ValueError | AssertionError)
+    return (ConfigError if blamed else EnvironmentFault)(
+        f"The environment {task!r} could not be made{f' with {asked}' if asked else ''}"
+        f"{place_of(error, spec.entry_point)}: {type(error).__name__}: {error}"
+        f"{_REQUIRED if 'required positional argument' in str(error) else ''}"
+    )
+
+
+def _original(error: BaseException) -> BaseException:
+    """What an environment raised, before Gymnasium made it longer."""
+    wrapped = "was raised from the environment creator" in str(error)
+    return error.__cause__ or error.__context__ or error if wrapped else error
 
 
 def _maker(spec: EnvSpec) -> Any:
