@@ -81,7 +81,7 @@ def test_a_class_in_a_file(
     assert read(run / "result.json")["exact"]
 
     copy = shutil.copytree(run, "copy")
-    world.write_text(WORLD.replace("1, 2)", "1, 2) * 0.5"))
+    world.write_text(WORLD.replace("float(action[0])", "2 * float(action[0])"))
     capsys.readouterr()
     assert main(evaluated) == 0
     assert "Warning: Since the agent was saved the file" in capsys.readouterr().err
