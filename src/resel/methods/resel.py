@@ -65,7 +65,7 @@ class ReselSettings(EncoderRate):
     target_entropy_scale: float | None = None
     """Target entropy = -scale x action size (Box) or scale x log(actions) (Discrete); None means 1
     for Box and 0.2 for Discrete."""
-    entropy_half_life: Count | None = None
+    entropy_half_life: Count | None = only_for("Discrete", None)
     """Discrete: updates in which the target entropy falls to a half, again and again; None keeps
     it."""
     critic_entropy: bool = True
