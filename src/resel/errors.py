@@ -15,6 +15,10 @@ class ConfigError(ReselError, ValueError):
     """A setting has a value that cannot work."""
 
 
+class NoPicturesError(ConfigError):
+    """An environment is to be filmed that draws nothing."""
+
+
 class UnknownTaskError(ReselError, ValueError):
     """No environment goes by that name."""
 

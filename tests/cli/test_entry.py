@@ -93,6 +93,9 @@ def test_piped_lines_are_not_broken(finished: Path) -> None:
     listed = subprocess.run([COMMAND, "tasks"], capture_output=True, text=True, env=environment)
     assert sum("TMaze-v0" in row for row in listed.stdout.splitlines()) == 1
     assert max(map(len, listed.stdout.splitlines())) > 80
+    known = subprocess.run([COMMAND, "methods"], capture_output=True, text=True, env=environment)
+    for row in [*listed.stdout.splitlines(), *known.stdout.splitlines()]:
+        assert row == row.rstrip()
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])

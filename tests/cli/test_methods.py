@@ -13,7 +13,7 @@ from other_methods import echo_method
 from terminal import refused
 
 from resel.cli import main
-from resel.cli.methods import field_meanings
+from resel.cli._meanings import field_meanings
 from resel.config import TrainingConfig
 from resel.methods import Method, methods
 from resel.networks import encoder_spec, encoders
@@ -138,7 +138,7 @@ def test_a_plug_in_is_a_method_like_ours(capsys: Any, monkeypatch: pytest.Monkey
     try:
         assert " echo-method  Echo" in told(capsys)
         with pytest.raises(SystemExit) as left:
-            main(["train", "TMaze-v0", "--method", "echo-method", "--help"])
+            main(["train", "TMaze-v0", "--method", "echo-method", "--help-all"])
         assert left.value.code == 0 and "--echo-strength" in capsys.readouterr().out
     finally:
         REGISTRY.remove("echo-method")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 from typing import Any
+
+import pytest
 
 from resel.cli import main
 
@@ -18,8 +21,8 @@ def test_tasks(capsys: Any) -> None:
     table = capsys.readouterr().out
     assert all(name in table for name in listed)
     assert max(map(len, table.splitlines())) <= 80
-    families = len({task["family"] for task in listed.values()})
-    assert len(table.splitlines()) <= 1 + len(listed) + families
+    assert all(task["summary"] in table for task in listed.values())  # at 80 columns too
+    assert "All are installed." in table and maze["installed"] and maze["needs"] is None
     assert main(["tasks", "--show", "TMaze-v0"]) == 0
     shown = capsys.readouterr().out
     assert re.search(r"encoder +gru +task's own", shown)
@@ -28,5 +31,20 @@ def test_tasks(capsys: Any) -> None:
     assert re.search(r"threads +automatic: 1\b", shown) and re.search(r"device +automatic: ", shown)
     assert main(["tasks", "--show", "toy/Box-v0"]) == 0
     shown = capsys.readouterr().out
-    assert re.search(r"target_entropy_scale +automatic: 1 ", shown)
+    assert re.search(r"target_entropy_scale +automatic: 1\n", shown)
     assert re.search(r"threads +automatic: all cores", shown)
+
+
+def test_what_is_not_installed_is_marked(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    absent = ("mujoco", "popgym")
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name in absent else found(name)
+    )
+    assert main(["tasks"]) == 0
+    table = capsys.readouterr().out
+    assert "Ant-v2 *" in table and "AntBLT-P-v0  " in table and "Wind-v0  " in table
+    assert "*: not installed; pip install 'resel[mujoco]', pip install 'resel[popgym]'" in table
+    assert main(["tasks", "--json"]) == 0
+    listed = {task["id"]: task for task in json.loads(capsys.readouterr().out)}
+    assert not listed["Ant-v2"]["installed"] and listed["Ant-v2"]["needs"] == "mujoco"

@@ -28,7 +28,7 @@ def flags_of(capsys: Any, *argv: str) -> set[str]:
     """The settings that the help of `resel train ARGV` offers."""
     capsys.readouterr()
     with pytest.raises(SystemExit) as left:
-        main(["train", *argv, "--help"])
+        main(["train", *argv, "--help-all"])
     assert left.value.code == 0
     lines = [line.lstrip("│| ") for line in capsys.readouterr().out.splitlines()]
     flags = " ".join(line for line in lines if line.startswith("--"))

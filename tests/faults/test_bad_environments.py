@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from resel.cli import main
 from resel.envs import CheckedEnv
@@ -175,7 +176,7 @@ def test_a_fault_before_the_first_step(
     ("name", "code", "message"),
     [
         ("broken_import:A-v0", 1, "which raised OSError: no licence"),
-        ("broken_worlds:Stepp-v0", 2, "Did you mean"),
+        ("broken_worlds:Stepp-v0", 2, "Did you mean broken_worlds:Step-v0"),
         ("missing_module:A-v0", 2, "add its folder to PYTHONPATH"),
     ],
 )
@@ -260,6 +261,44 @@ def test_environments_of_the_old_gym(toy: Any, method: str, told: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["observation_space", "action_space"])
+def test_spaces_that_change(toy: Any, name: str) -> None:
+    class Growing(toy):  # type: ignore[misc]
+        def reset(self, **how: Any) -> Any:
+            setattr(self, name, spaces.Box(-1, 1, (5,)))
+            return super().reset(**how)
+
+    with pytest.raises(EnvironmentFault, match=rf"Growing\) changed its {name} at reset"):
+        CheckedEnv(Growing()).reset(1)
+
+
+def test_a_space_that_is_made_anew_each_time(toy: Any) -> None:
+    class Asked(toy):  # type: ignore[misc]
+        @property
+        def observation_space(self) -> Any:
+            return spaces.Box(-np.inf, np.inf, (3,), np.float32)
+
+        @observation_space.setter
+        def observation_space(self, value: Any) -> None:
+            pass
+
+    assert CheckedEnv(Asked()).reset(1).shape == (3,)
+
+
+def test_an_info_that_is_none(toy: Any) -> None:
+    class Terse(toy):  # type: ignore[misc]
+        def step(self, action: Any) -> Any:
+            return *super().step(action)[:4], None
+
+    env = CheckedEnv(Terse())
+    env.reset(1)
+    with pytest.raises(EnvironmentFault, match=r"type NoneType as info at step 1 .*must return"):
+        env.step(np.zeros(2, np.float32))
+    Terse.reset = lambda self, **how: [0.0, 0.0]
+    with pytest.raises(EnvironmentFault, match=r"type float as info from reset.*\(observation, "):
+        env.reset(1)
+
+
+@pytest.mark.parametrize("name", ["observation_space", "action_space"])
 def test_an_environment_without_a_space(toy: Any, name: str) -> None:
     world = toy()
     delattr(world, name)
@@ -319,8 +358,6 @@ def test_an_observation_that_is_used_again(toy: Any) -> None:
 
 
 def test_spaces_are_refused_before_anything_is_made(toy: Any) -> None:
-    from gymnasium import spaces
-
     world = toy()
     world.action_space = spaces.MultiDiscrete([100, 100])
     with pytest.raises(UnsupportedSpaceError, match="10000 combinations"):

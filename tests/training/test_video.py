@@ -6,12 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from PIL import Image
 
 from resel.envs import CheckedEnv
-from resel.errors import ConfigError, EnvironmentFault, MissingDependencyError
+from resel.errors import (
+    ConfigError,
+    EnvironmentFault,
+    MissingDependencyError,
+    NoPicturesError,
+)
 from resel.training import Trainer, evaluate, evaluation_seeds
 from resel.training.video import check_film_path, film
 
@@ -34,8 +40,18 @@ def test_a_world_without_pictures(make_trainer: Callable[..., Trainer], toy: Any
         def render(self) -> None:
             return None
 
-    with pytest.raises(EnvironmentFault, match="does not render"):
-        film(make_trainer().actor, CheckedEnv(Blind()), [1], tmp_path / "a.gif")
+    class Silent(toy):  # type: ignore[misc]
+        render = gymnasium.Env.render
+
+    class Broken(toy):  # type: ignore[misc]
+        def render(self) -> None:
+            raise LookupError("no such camera")
+
+    for world, told in ((Blind, "its render.. returned NoneType"), (Silent, "it has no render")):
+        with pytest.raises(NoPicturesError, match=told):
+            film(make_trainer().actor, CheckedEnv(world()), [1], tmp_path / "a.gif")
+    with pytest.raises(EnvironmentFault, match=r"raised LookupError in render\(\): no such camera"):
+        film(make_trainer().actor, CheckedEnv(Broken()), [1], tmp_path / "a.gif")
     assert not (tmp_path / "a.gif").exists()
 
 

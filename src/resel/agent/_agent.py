@@ -33,13 +33,13 @@ from resel.runs import (
     Bundle,
     Resume,
     WarmStart,
-    check_agent_spaces,
+    check_agent_origin,
     read_agent,
     save_agent,
     use_weights,
     warm_start,
 )
-from resel.tasks import get_task
+from resel.tasks import full_name, get_task
 from resel.training import (
     Actor,
     Callback,
@@ -55,8 +55,8 @@ from resel.training.threads import threads_for
 class Agent:
     """An agent that learns with any method of the registry, RESeL by default.
 
-    `env` is a task of ours, any registered Gymnasium id, an environment, or a function that makes
-    one. Settings are those of the method, its network, its encoder and the loop by name
+    `env` is a task of ours, any registered Gymnasium id, `file.py:Class` or `module:Class`, an
+    environment, or a function that makes one. Settings are those of the method, its network, its encoder and the loop by name
     (`encoder="gru"`, `lr_policy=1e-3`, `batch_steps=2000`, ...; `resel methods --show NAME` lists
     them); a whole `config` can be given instead. They start from a `preset`: `paper` for tasks of
     ours, for other environments `auto`, which chooses by the spaces, the longest episode and
@@ -100,6 +100,7 @@ class Agent:
         size: SizeName | None = None,
         **settings: Any,
     ) -> None:
+        env = full_name(env) if isinstance(env, str) else env
         task, method = env if isinstance(env, str) else "", self._chosen(method)
         if settings.get("init_from") is not None:  # the run may be resumed from another folder
             settings["init_from"] = os.path.abspath(settings["init_from"])
@@ -137,7 +138,7 @@ class Agent:
         """Make environments and learner, and take over a saved agent, or weights to begin with."""
         envs, evaluation = envs_of(env, config)
         if saved is not None:
-            check_agent_spaces(saved, envs[0])
+            check_agent_origin(saved, envs[0], config.task)
         check_separate([*envs, *([evaluation] if evaluation else [])])
         with threads_for(config):
             self._trainer = Trainer(config, envs, evaluation)
@@ -361,6 +362,7 @@ class Agent:
         if isinstance(env, gymnasium.Env):
             config = config.replace(num_envs=1, env_restarts=0)
         task = config.task if env is None else env
+        task = full_name(task) if isinstance(task, str) else task
         config = config.replace(task=task if isinstance(task, str) else "")
         same_task = (config.task, config.training.num_envs) == (
             trained.task,

@@ -19,7 +19,7 @@ from resel.methods import (
     get_method,
     preset_settings,
 )
-from resel.tasks import get_task, make_env
+from resel.tasks import full_name, get_task, make_env
 
 
 def configure(
@@ -36,7 +36,7 @@ def configure(
     Without a preset it is `paper` for tasks of ours, else `auto`, for which an environment without
     a name has to say what its `world` is.
     """
-    chosen = get_method(method or default_method())
+    chosen, task = get_method(method or default_method()), full_name(task)
     if preset is None:
         ours = get_task(task) is not None or not (task or world)
         preset = "paper" if ours else "auto"

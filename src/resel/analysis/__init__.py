@@ -1,6 +1,7 @@
 """Looking at runs and policies: reading them back, statistics, pictures, the paper's numbers,
 what an update does to a policy's outputs, and what its context knows."""
 
+from resel.analysis._episode_picture import draw_episodes
 from resel.analysis._picture import draw
 from resel.analysis.amplification import (
     PAPER_RATES,
@@ -25,6 +26,7 @@ __all__ = [
     "context_map",
     "diagnose",
     "draw",
+    "draw_episodes",
     "measure_amplification",
     "read_out_score",
 ]

@@ -15,12 +15,22 @@ from typing import Annotated, Any, get_type_hints
 
 import tyro
 
+from resel.cli._help import Page, asks_for_help, print_help, without_help
 from resel.config import GROUPS, OTHER_NAMES, Config, field_names, owners
 from resel.errors import ConfigError
 
 RunPath = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
 PLAIN = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
 """Plain flags, `--json` and `--csv PATH`: only settings need a way back to a default."""
+
+
+def word(metavar: str) -> Any:
+    """What stands for the value of a flag that is not set if nobody says so."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint=_unless_none)
+
+
+def _unless_none(default: str) -> str:
+    return "" if default == "None" else f"(default: {default})"
 
 
 def positive(name: str, value: int) -> int:
@@ -53,14 +63,17 @@ def value_of(flag: str, argv: Sequence[str]) -> str | None:
 
 
 def parse_settings(
-    kind: Any, own: Mapping[str, Any], config: Config, argv: Sequence[str], prog: str
+    kind: Any, own: Mapping[str, Any], config: Config, argv: Sequence[str], prog: str, page: Page
 ) -> Any:
     """Arguments of a class that is generic in the groups of settings, of which `config` has the
-    defaults; `own` are the defaults of its other fields."""
+    defaults; `own` are the defaults of its other fields. `page` is for whoever asks for help."""
     groups = {name: getattr(config, name) for name in GROUPS}
     typed = kind[tuple(type(groups[name]) for name in GROUPS[:-1])]
     known = {*field_names(kind), *config.flat()}.union(*map(_aliases, groups.values()))
-    _refuse_foreign(known, config, argv)
+    _refuse_foreign(known, config, without_help(argv))
+    if asks_for_help(argv):
+        print_help(typed(**own, **groups), config, argv, page)
+        raise SystemExit(0)
     with _our_words():
         return tyro.cli(
             typed,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 import resel
-from resel.cli.console import ERR, OUT, escape, fit_output, plain_warnings
+from resel.cli.console import ERR, OUT, escape, fit_output, plain_warnings, print_table
 from resel.errors import ConfigError, ReselError
 
 VERBS = {
@@ -70,4 +70,4 @@ def _print_help() -> None:
     table = Table(box=None, show_header=False)
     for verb, text in VERBS.items():
         table.add_row(f"[bold]{verb}[/bold]", text)
-    OUT.print(table)
+    print_table(table)

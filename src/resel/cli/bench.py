@@ -10,7 +10,7 @@ import tyro
 
 from resel import benchmarks
 from resel.cli._arguments import PLAIN, writing
-from resel.cli.console import OUT, announce_compilation, tell_files, warn
+from resel.cli.console import announce_compilation, print_table, tell_files, warn
 
 
 def run(argv: Sequence[str]) -> int:
@@ -33,6 +33,6 @@ def run(argv: Sequence[str]) -> int:
         print(json.dumps(result))
         return 0
     for table in chosen.tables(result):
-        OUT.print(table)
+        print_table(table)
     tell_files(written)
     return 0

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 
 OUT = Console(highlight=False)
 ERR = Console(stderr=True, highlight=False)
@@ -32,6 +33,17 @@ def warn(text: str) -> None:
 def escape(text: str) -> str:
     """The text without a meaning for the console's markup."""
     return text.replace("[", r"\[")
+
+
+def print_table(table: Table) -> None:
+    """A table; where nobody watches, without the spaces that fill its lines."""
+    if OUT.is_terminal:
+        OUT.print(table)
+        return
+    with OUT.capture() as captured:
+        OUT.print(table)
+    for line in captured.get().splitlines():
+        OUT.print(line.rstrip(), markup=False, soft_wrap=True)
 
 
 def tell_files(paths: Iterable[Path]) -> None:

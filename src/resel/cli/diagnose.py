@@ -6,14 +6,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import tyro
 from rich.table import Table
 
 from resel._process import prepare_process
 from resel.analysis import Diagnosis, diagnose
-from resel.cli._arguments import PLAIN, RunPath
-from resel.cli.console import OUT, announce_compilation, tell_files
+from resel.cli._arguments import PLAIN, RunPath, word
+from resel.cli.console import OUT, announce_compilation, print_table, tell_files
 from resel.config import Count
 from resel.errors import ConfigError
 from resel.runs import saved_config
@@ -32,7 +33,7 @@ class DiagnoseArguments:
     """Chooses the batch and the episodes."""
     json: bool = False
     """Print one JSON object and nothing else."""
-    out: Path | None = None
+    out: Annotated[Path | None, word("PATH")] = None
     """Folder to write diagnosis.json and the picture diagnosis.png to."""
 
 
@@ -75,7 +76,7 @@ def _show(found: Diagnosis) -> None:
             f"{effective.epsilon:.4g}",
             f"{effective.relative_error:.0%}",
         )
-    OUT.print(table)
+    print_table(table)
     OUT.print(
         "K_h, K_y and epsilon are effective values: fitted to the curve, with that misfit, no "
         "bounds."

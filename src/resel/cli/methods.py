@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import inspect
 import json
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 from rich.table import Column, Table
 
-from resel.cli._arguments import PLAIN
-from resel.cli.console import OUT, escape
+from resel.cli._arguments import PLAIN, word
+from resel.cli._meanings import field_meanings
+from resel.cli.console import OUT, escape, print_table
 from resel.methods import Method, get_method, methods
 from resel.networks import encoder_spec, encoders
 
@@ -26,7 +24,7 @@ class MethodsArguments:
 
     json: bool = False
     """Print JSON and nothing else: a list, or with --show one object."""
-    show: str | None = None
+    show: Annotated[str | None, word("METHOD")] = None
     """Print every setting of one method instead, with its default and meaning."""
 
 
@@ -57,19 +55,19 @@ def _list() -> None:
         table.add_row(f"[bold]{method.name}[/bold]", f"[bold]{escape(method.title)}[/bold]")
         for line in _description(method):
             table.add_row("", escape(line))
-    OUT.print(table)
+    print_table(table)
     OUT.print("\nContext encoders, for methods that have one (--encoder):")
     specs, encoder_faults = encoders()
     table = _plain_table()
     for spec in specs:
         table.add_row(spec.name, escape(spec.summary))
-    OUT.print(table)
+    print_table(table)
     if faults or encoder_faults:
         OUT.print("\nNot available:")
         table = _plain_table()
         for name, reason in [*faults.items(), *encoder_faults.items()]:
             table.add_row(escape(name), escape(reason))
-        OUT.print(table)
+        print_table(table)
 
 
 def _plain_table() -> Table:
@@ -97,10 +95,10 @@ def _show(method: Method) -> None:
         for field in dataclasses.fields(kind):
             table.add_row(field.name, str(_default(field)), escape(meanings.get(field.name, "")))
     OUT.print()
-    OUT.print(table)
+    print_table(table)
     OUT.print(
         f"\nA task has values of its own: `resel tasks --show TASK --method {method.name}`. The "
-        f"settings of the loop: `resel train --method {method.name} --help`."
+        f"settings of the loop: `resel train --method {method.name} --help-all`."
     )
 
 
@@ -130,23 +128,3 @@ def _default(field: dataclasses.Field[Any]) -> Any:
     return (
         field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
     )
-
-
-def field_meanings(kind: type[Any]) -> dict[str, str]:
-    """The string after each field of a dataclass; nothing where the source cannot be read."""
-    found: dict[str, str] = {}
-    for each in reversed(kind.__mro__[:-1]):  # a class has the fields of its bases
-        try:
-            source = textwrap.dedent(inspect.getsource(each))
-        except (OSError, TypeError):
-            continue
-        definition = ast.parse(source).body[0]
-        assert isinstance(definition, ast.ClassDef)
-        for line, following in zip(definition.body, definition.body[1:], strict=False):
-            match line, following:
-                case (
-                    ast.AnnAssign(target=ast.Name(name)),
-                    ast.Expr(value=ast.Constant(value=str(text))),
-                ):
-                    found[name] = " ".join(text.split())
-    return found

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from resel.cli._arguments import PLAIN, writing
+from resel.cli._arguments import PLAIN, word, writing
 from resel.cli.console import OUT
 from resel.errors import ConfigError
 from resel.reports.curves import draw, read_evaluated, write_csv
@@ -23,7 +23,7 @@ class PlotArguments:
     """Run directories."""
     out: Path = Path("curve.png")
     """Picture to write (.png, .svg or .pdf)."""
-    csv: Path | None = None
+    csv: Annotated[Path | None, word("PATH")] = None
     """Also write the evaluations as a table."""
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from resel.cli._arguments import PLAIN
+from resel.cli._arguments import PLAIN, word
 from resel.cli.console import OUT, warn
 from resel.errors import ConfigError
 from resel.reports import make_report
@@ -23,7 +23,7 @@ class ReportArguments:
     """A run directory, or a folder with runs at any depth."""
     out: Path = Path("report.html")
     """Page to write."""
-    figures: Path | None = None
+    figures: Annotated[Path | None, word("PATH")] = None
     """Also write each figure as PNG, SVG and CSV into this folder."""
 
 

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import tyro
 from rich.table import Table
 
-from resel.cli._arguments import PLAIN
-from resel.cli.console import OUT
+from resel.cli._arguments import PLAIN, word
+from resel.cli.console import OUT, print_table
 from resel.config import Count
 from resel.experiments import CATALOGUE, EngineName, Scale, Sweep, choose, reproduce
 
@@ -26,7 +26,7 @@ class ReproduceArguments:
     """Figures and tables, or all."""
     scale: Scale = "smoke"
     """smoke: minutes to an hour on two cores; cpu: hours; paper: the paper's own sizes."""
-    out: Path | None = None
+    out: Annotated[Path | None, word("PATH")] = None
     """Folder for runs and figures; reproduce-output/SCALE if not given."""
     engine: EngineName = "local"
     """local processes, a ray cluster (extra `ray`), or a slurm script to submit."""
@@ -34,9 +34,9 @@ class ReproduceArguments:
     """Runs side by side; 0 is automatic: one per GPU, or else per core."""
     attempts: Count = 3
     """How often a run may fail without progress before it is given up."""
-    ray_address: str | None = None
+    ray_address: Annotated[str | None, word("ADDRESS")] = None
     """Cluster to join (HOST:PORT or auto); if not given, one is started on this machine."""
-    write: Path | None = None
+    write: Annotated[Path | None, word("PATH")] = None
     """With slurm: the script to write."""
     dry_run: bool = False
     """Only tell what would be run."""
@@ -87,4 +87,4 @@ def _list_experiments() -> None:
     table = Table("name", "what it shows", box=None)
     for experiment in CATALOGUE.values():
         table.add_row(experiment.name, experiment.title)
-    OUT.print(table)
+    print_table(table)

@@ -10,10 +10,11 @@ from typing import Any, Generic, TypeVar
 import tyro
 
 from resel.cli._arguments import RunPath, parse_settings, value_of
+from resel.cli._help import Page
 from resel.cli._training import train_run
 from resel.config import Config, TrainingConfig
 from resel.errors import ConfigError
-from resel.runs import saved_config
+from resel.runs import may_change, saved_config
 
 _Algorithm = TypeVar("_Algorithm")
 _Network = TypeVar("_Network")
@@ -62,8 +63,14 @@ def _resume_arguments(argv: Sequence[str]) -> tuple[ResumeArguments[Any, Any, An
     if runs:
         _check_kept(config, runs[0], argv)
     names = {"run": tyro.MISSING, "method": config.method, "encoder": config.encoder}
+    page = Page(
+        "resume RUN",
+        (*may_change(), "wandb", "force"),
+        hidden=("method", "encoder"),
+        rest="The {} other settings, which a run keeps",
+    )
     arguments: ResumeArguments[Any, Any, Any] = parse_settings(
-        ResumeArguments, names, config, argv, "resel resume"
+        ResumeArguments, names, config, argv, "resel resume", page
     )
     return arguments, saved_config(arguments.run)  # refuses what is no run
 

@@ -6,21 +6,23 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated, Any
 
 import tyro
 from gymnasium.spaces import Box
-from rich.table import Column, Table
+from rich.table import Table
 
 from resel.agent import configure
-from resel.cli._arguments import PLAIN
-from resel.cli.console import OUT
+from resel.cli._arguments import PLAIN, word
+from resel.cli.console import OUT, escape, print_table
 from resel.config import GROUPS, Config
 from resel.methods import get_method, preset_settings
-from resel.tasks import all_tasks, make_env
+from resel.tasks import TaskSpec, all_tasks, is_installed, make_env
 from resel.training import choose_device
 from resel.training.threads import suitable_threads, width_of
 
-_ROOM_FOR_WORDS = 110
+_ROOM_FOR_WORDS = 150
+_ABSENT = " *"
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,12 @@ class TasksArguments:
 
     json: bool = False
     """Print a JSON list and nothing else."""
-    show: str | None = None
+    show: Annotated[str | None, word("TASK")] = None
     """Print every setting of one task instead."""
-    method: str | None = None
-    """With --show: of which method."""
-    preset: str = "paper"
-    """With --show: which preset."""
+    method: Annotated[str | None, word("METHOD")] = None
+    """With --show: of which method; see `resel methods`."""
+    preset: Annotated[str, word("PRESET")] = "paper"
+    """With --show: which preset, one of paper, released, small and auto."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -43,36 +45,54 @@ def run(argv: Sequence[str]) -> int:
     if arguments.show is not None:
         _show(arguments.show, arguments.preset, arguments.method)
     elif arguments.json:
-        names = ("id", "family", "observation_size", "action_size", "horizon", "steps")
-        print(json.dumps([{n: getattr(t, n) for n in names} for t in all_tasks()], indent=1))
+        print(json.dumps([_as_json(task) for task in all_tasks()], indent=1))
     else:
         _list()
     return 0
 
 
+def _as_json(task: TaskSpec) -> dict[str, Any]:
+    names = ("id", "family", "summary", "observation_size", "action_size", "horizon", "steps")
+    needs = None if task.needs is None else task.needs.extra
+    return {
+        **{name: getattr(task, name) for name in names},
+        "needs": needs,
+        "installed": is_installed(task),
+    }
+
+
 def _list() -> None:
-    """The tasks by family, described where the screen has room for it."""
-    described = OUT.width >= _ROOM_FOR_WORDS  # below, a task is still one line
-    table = Table(
-        Column("task", no_wrap=True),
-        *("obs", "act", "horizon", "steps"),
-        *(["what it asks"] if described else []),
-        box=None,
-    )
-    family = ""
+    """The tasks by family, described beside or, on a narrow screen, below."""
+    wide = max(len(task.id) for task in all_tasks()) + len(_ABSENT)
+    beside, family = OUT.width >= _ROOM_FOR_WORDS, ""
+
+    def row(name: str, *numbers: str, text: str = "") -> str:
+        obs, act, horizon, steps = numbers
+        return f"{name:{wide}}{obs:>5}{act:>5}{horizon:>9}{steps:>11}  {text}".rstrip()
+
+    _print(row("task", "obs", "act", "horizon", "steps", text="what it asks" if beside else ""))
     for task in all_tasks():
         if task.family != family:
             family = task.family
-            table.add_row(f"[bold]{family}[/bold]")
-        table.add_row(
-            task.id,
-            str(task.observation_size),
-            str(task.action_size),
-            str(task.horizon),
-            f"{task.steps:,}",
-            *([task.summary] if described else []),
-        )
-    OUT.print(table)
+            OUT.print(f"[bold]{family}[/bold]")
+        numbers = (task.observation_size, task.action_size, task.horizon, f"{task.steps:,}")
+        name = task.id if is_installed(task) else task.id + _ABSENT
+        _print(row(name, *map(str, numbers), text=task.summary if beside else ""))
+        if not beside:
+            OUT.print(f"  [dim]{escape(task.summary)}[/dim]", soft_wrap=True)
+    _print(f"\n{_about_installing()}")
+
+
+def _print(text: str) -> None:
+    OUT.print(text, markup=False, soft_wrap=True)
+
+
+def _about_installing() -> str:
+    """What the marks mean, and how to get what is missing."""
+    found = [t.needs.extra for t in all_tasks() if t.needs is not None and not is_installed(t)]
+    missing = dict.fromkeys(found)
+    extras = [f"pip install 'resel[{extra}]'" for extra in missing]
+    return f"*: not installed; {', '.join(extras)}" if extras else "All are installed."
 
 
 def _show(name: str, preset: str, method: str | None) -> None:
@@ -93,7 +113,7 @@ def _show(name: str, preset: str, method: str | None) -> None:
             value = getattr(getattr(config, group), field.name)
             shown = meant.get((field.name, str(value)), str(value))
             table.add_row(field.name, shown, "task's own" if field.name in own else "")
-    OUT.print(table)
+    print_table(table)
 
 
 def _what_automatic_means(config: Config, continuous: bool) -> dict[tuple[str, str], str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import os
 from collections.abc import Sequence
+from contextlib import closing, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
@@ -14,15 +16,45 @@ from rich.table import Table
 
 from resel.agent import configure, world_of
 from resel.cli._arguments import parse_settings, value_of
+from resel.cli._help import Page, asks_for_help, without_help
 from resel.cli._training import train_run
-from resel.cli.console import OUT
+from resel.cli.console import OUT, print_table
 from resel.config import SIZES, Config, TrainingConfig
-from resel.errors import ConfigError
-from resel.methods import AUTO_STEPS, Choice, auto_choices, get_method, run_label
+from resel.envs import ActionSpec
+from resel.errors import ConfigError, ReselError
+from resel.methods import AUTO_STEPS, Choice, auto_choices, get_method, methods, run_label
+from resel.networks import encoders
 from resel.runs import Resume, default_run_path
-from resel.tasks import get_task
+from resel.tasks import full_name, get_task, make_env
 
 _SIZE_TEXT = ", ".join(f"{name}: {factor:g}" for name, factor in SIZES.items())
+
+_PRESETS = ("paper", "released", "small", "auto")
+_FIRST = (
+    "steps",
+    "seed",
+    "run_dir",
+    "resume",
+    "env_kwargs",
+    "max_episode_steps",
+    "size",
+    "encoder",
+    "method",
+    "preset",
+    "lr_context_encoder",
+    "lr_policy",
+    "lr_critic",
+    "gamma",
+    "batch_steps",
+    "batch_windows",
+    "batch_transitions",
+    "context_length",
+    "warmup_steps",
+    "eval_every",
+    "eval_episodes",
+    "device",
+)
+"""Flags that `--help` shows, in the order of use."""
 
 _Algorithm = TypeVar("_Algorithm")
 _Network = TypeVar("_Network")
@@ -37,19 +69,25 @@ class TrainArguments(Generic[_Algorithm, _Network, _Encoder]):
     """
 
     task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")]
-    """A task of ours (see `resel tasks`), any Gymnasium id, or module:Id-v0."""
+    """A task of ours (see `resel tasks`), any Gymnasium id, or one of your own: file.py:Class,
+    module:Class or module:Id-v0."""
     algorithm: _Algorithm
     network: _Network
     encoder_settings: _Encoder
     training: TrainingConfig
     method: str
-    """What learns: see `resel methods`."""
+    """What learns; `resel methods` says more of each."""
     encoder: str | None
-    """The context encoder: see `resel methods`; None for a method without one."""
-    preset: str | None = None
-    """Settings to start from: paper, released where the released code differs, small, with which a
-    method trains in minutes, or auto, which looks at the environment and the number of steps. paper
-    for tasks of ours and auto for others, if not given."""
+    """The context encoder, which is the memory."""
+    preset: Annotated[
+        str | None,
+        tyro.conf.arg(
+            help="Settings to start from: paper (tasks of ours, if not given), released where the "
+            "released code differs, small, with which a method trains in minutes, or auto (all "
+            "other environments, if not given), which looks at the environment and the steps.",
+            metavar="{" + ",".join(_PRESETS) + "}",
+        ),
+    ] = None
     size: Annotated[
         str | None,  # not a Literal: refusing another word, the parser would also offer `None`
         tyro.conf.arg(
@@ -70,7 +108,7 @@ class TrainArguments(Generic[_Algorithm, _Network, _Encoder]):
     def config(self) -> Config:
         """The complete settings."""
         return Config(
-            self.task,
+            full_name(self.task),
             self.method,
             self.encoder,
             self.algorithm,
@@ -113,9 +151,11 @@ def _chosen(argv: Sequence[str]) -> tuple[TrainArguments[Any, Any, Any], list[Ch
     }
     automatic = chosen.get("preset", "paper" if named else "auto") == "auto"
     if not automatic:
-        return _parsed(configure(named, **chosen), named, argv), []
+        discrete = _has_discrete_actions(named) if asks_for_help(argv) else None
+        return _parsed(configure(named, **chosen), named, argv, discrete), []
     # Once to learn which environment and how many steps are meant, once with what follows from it.
-    plain = _parsed(configure("", **{**chosen, "preset": "paper"}), named, argv)
+    bare = configure("", **{**chosen, "preset": "paper"})
+    plain = _parsed(bare, named, _with_task(bare, named, argv))
     settings = dataclasses.asdict(plain.training)
     steps = AUTO_STEPS if value_of("--steps", argv) is None else plain.training.steps
     world = world_of(plain.task, settings)
@@ -123,7 +163,28 @@ def _chosen(argv: Sequence[str]) -> tuple[TrainArguments[Any, Any, Any], list[Ch
     choices = auto_choices(get_method(plain.method), world, steps)
     chosen["preset"] = "auto"
     config = configure(plain.task, world=world, steps=steps, **chosen)
-    return _parsed(config, named, argv), choices
+    return _parsed(config, named, argv, world.discrete), choices
+
+
+def _with_task(bare: Config, named: str, argv: Sequence[str]) -> Sequence[str]:
+    """The words without a question for help, if that can be answered for a certain task."""
+    words = without_help(argv)
+    if asks_for_help(argv):
+        try:
+            with redirect_stderr(io.StringIO()):
+                _parsed(bare, named, words)
+        except SystemExit:  # no task, or words that no parser understands
+            return argv
+    return words
+
+
+def _has_discrete_actions(task: str) -> bool | None:
+    """None if there is no such task here."""
+    try:
+        with closing(make_env(task)) as env:
+            return ActionSpec.of(env.action_space).discrete
+    except ReselError:
+        return None
 
 
 def _show(choices: Sequence[Choice], config: Config) -> None:
@@ -137,16 +198,31 @@ def _show(choices: Sequence[Choice], config: Config) -> None:
             shown = f"{value:,}" if type(value) is int else str(value)
             table.add_row(name, shown, reason)
     OUT.print("Nobody has made settings for this environment; the preset auto chose:")
-    OUT.print(table)
+    print_table(table)
 
 
-def _parsed(config: Config, named: str, argv: Sequence[str]) -> TrainArguments[Any, Any, Any]:
-    asks = any(word in ("-h", "--help") for word in argv)
+def _parsed(
+    config: Config, named: str, argv: Sequence[str], discrete: bool | None = None
+) -> TrainArguments[Any, Any, Any]:
+    asks = asks_for_help(argv)
+    page = Page(
+        f"train {named or 'TASK'}",
+        _FIRST,
+        hidden=() if config.encoder else ("encoder",),
+        choices={
+            "method": [m.name for m in methods()[0]],
+            "encoder": [e.name for e in encoders()[0]],
+        }
+        if asks
+        else {},
+        actions=None if discrete is None else "Discrete" if discrete else "Box",
+    )
     parsed: TrainArguments[Any, Any, Any] = parse_settings(
         TrainArguments,
         {"task": tyro.MISSING, "method": config.method, "encoder": config.encoder},
         config,
         argv,
-        "resel train" if asks else f"resel train {named}".rstrip(),
+        f"resel train {named}".rstrip(),
+        page,
     )
     return dataclasses.replace(parsed, encoder=config.encoder)  # None stands for the usual one

@@ -2,7 +2,14 @@
 
 from resel.config._checks import at_least, between, finite, one_of, positive, positive_or
 from resel.config._compose import GROUPS, SIZES, Config, SizeName, field_names, owners
-from resel.config._kinds import Count, EnvKwargs, parse_count, scaled
+from resel.config._kinds import (
+    Count,
+    EnvKwargs,
+    actions_of,
+    only_for,
+    parse_count,
+    scaled,
+)
 from resel.config._other_names import OTHER_NAMES
 from resel.config._training import MOST_STEPS, OnDivergence, TrainingConfig
 
@@ -17,11 +24,13 @@ __all__ = [
     "OnDivergence",
     "SizeName",
     "TrainingConfig",
+    "actions_of",
     "at_least",
     "between",
     "field_names",
     "finite",
     "one_of",
+    "only_for",
     "owners",
     "parse_count",
     "positive",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import field
-from typing import Annotated, Any
+from dataclasses import field, fields
+from typing import Annotated, Any, Literal
 
 from tyro.constructors import PrimitiveConstructorSpec
 
@@ -30,7 +30,7 @@ Count = Annotated[
     int,
     PrimitiveConstructorSpec(
         nargs=1,
-        metavar="INT",
+        metavar="N",
         instance_from_str=lambda args: parse_count(args[0]),
         is_instance=lambda value: isinstance(value, int) and not isinstance(value, bool),
         str_from_instance=lambda value: [str(value)],
@@ -69,3 +69,13 @@ EnvKwargs = Annotated[
 def scaled(default: int | None) -> Any:
     """A size of a network that `--size` makes smaller."""
     return field(default=default, metadata={"scaled": True})
+
+
+def only_for(actions: Literal["Box", "Discrete"], default: Any) -> Any:
+    """A setting that does nothing where actions are of the other kind."""
+    return field(default=default, metadata={"actions": actions})
+
+
+def actions_of(kind: type[Any], name: str) -> str | None:
+    """The kind of actions a setting of a dataclass is for; None if it is for both."""
+    return next((f.metadata.get("actions") for f in fields(kind) if f.name == name), None)

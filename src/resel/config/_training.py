@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from resel.config._checks import at_least, at_most, between, finite, one_of, positive
-from resel.config._kinds import Count, EnvKwargs
+from resel.config._kinds import Count, EnvKwargs, only_for
 from resel.errors import ConfigError
 
 MOST_UPDATES = 1000.0
@@ -30,16 +30,16 @@ class TrainingConfig:
     """Steps with uniformly random actions before learning starts."""
     updates_per_step: float = 1.0
     """Updates for each environment step, a fraction or above 1."""
-    exploration_epsilon: float = 0.0
+    exploration_epsilon: float = only_for("Discrete", 0.0)
     """Discrete actions: each exploring episode draws a strength between 0 and this, and takes a
     random action with that probability at each of its steps."""
-    deviation_episodes: float = 0.0
+    deviation_episodes: float = only_for("Discrete", 0.0)
     """Discrete actions: the share of exploring episodes that are greedy but for one random action,
     at a step drawn from the length of the episode before."""
-    critic_episodes: float = 0.0
+    critic_episodes: float = only_for("Discrete", 0.0)
     """Discrete actions: the share of exploring episodes that follow one head of the critic, drawn
     for the episode, in the place of the policy: exp(Q / alpha), which the policy learns to be."""
-    noise_hold: Count = 1
+    noise_hold: Count = only_for("Box", 1)
     """Box actions: exploration noise, and random actions of the warm-up, are kept for 1 to this
     many steps, n of them with a probability in proportion to 1 / n^2."""
     buffer_steps: Count = 1_000_000

@@ -158,11 +158,14 @@ class CheckedEnv(AnyEnv):
             raise EnvironmentFault(
                 f"{self.called} raised {type(error).__name__} in reset(seed={seed}): {error}"
             ) from error
-        if not (isinstance(start, tuple | list) and len(start) == 2):
+        pair = isinstance(start, tuple | list) and len(start) == 2
+        if not pair or not isinstance(start[1], Mapping):
+            given = f"{_kind(start[1])} as info" if pair else _kind(start)
             raise EnvironmentFault(
-                f"{self.called} returned {_kind(start)} from reset(seed={seed}): {_RESET_RETURNS}."
+                f"{self.called} returned {given} from reset(seed={seed}): {_RESET_RETURNS}."
             )
         where = f"reset(seed={seed})"
+        self._check_spaces_kept(where)
         first = self._encode(start[0], where)
         self.hear(read_told(start[1], self.called, where), self.called)
         return first
@@ -180,6 +183,8 @@ class CheckedEnv(AnyEnv):
             outcome = self.env.step(native)
             if isinstance(outcome, tuple | list) and len(outcome) == 5:
                 observation, reward, terminated, truncated, info = outcome
+                if not isinstance(info, Mapping):
+                    raise self._wrong_step(f"{_kind(info)} as info", where)
                 success = bool(info["success"]) if "success" in info else None
             else:
                 raise self._wrong_step(_kind(outcome), where)
@@ -226,6 +231,20 @@ class CheckedEnv(AnyEnv):
                 "gymnasium.spaces.Box for instance."
             )
         return space
+
+    def _check_spaces_kept(self, where: str) -> None:
+        """Refuse spaces that are not those the agent was made for."""
+        specs: dict[str, ObservationSpec | ActionSpec] = {
+            "observation_space": self.observation,
+            "action_space": self.action,
+        }
+        for name, spec in specs.items():
+            space = self._space(name)
+            if space is not spec.space and type(spec).of(space).to_json() != spec.to_json():
+                raise EnvironmentFault(
+                    f"{self.called} changed its {name} at {where}, from {spec.space} to {space}: "
+                    "the spaces of an environment must stay as they were when it was made."
+                )
 
     def _wrong_step(self, returned: str, where: str) -> EnvironmentFault:
         return EnvironmentFault(f"{self.called} returned {returned} at {where}: {_STEP_RETURNS}.")
@@ -301,7 +320,7 @@ def build(make: EnvFactory, name: str) -> Env:
         env = make()
     except ReselError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise EnvironmentFault(
             f"{name} could not be made: {type(error).__name__}: {error}"
         ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -9,6 +10,7 @@ from typing import Any, Literal, get_args
 from resel.agent import configure
 from resel.config import Config
 from resel.errors import ConfigError
+from resel.tasks import full_name
 
 Scale = Literal["smoke", "cpu", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
@@ -58,12 +60,14 @@ class Setting:
 
     def flags(self, seed: int) -> list[str]:
         """The same as words after `resel train`."""
-        words = [self.task, "--preset", self.preset]
+        words = [full_name(self.task), "--preset", self.preset]
         if self.method is not None:
             words += ["--method", self.method]
         for name, value in {**self.overrides, "seed": seed}.items():
             flag = name.replace("_", "-")
-            if isinstance(value, bool):
+            if isinstance(value, Mapping):
+                words += [f"--{flag}", *(f"{n}={json.dumps(v)}" for n, v in value.items())]
+            elif isinstance(value, bool):
                 words.append(f"--{flag}" if value else f"--no-{flag}")
             else:
                 words += [f"--{flag}", str(value)]

@@ -24,7 +24,7 @@ from resel.errors import ConfigError
 from resel.experiments._settings import Experiment, Scale, Setting
 from resel.methods import run_label
 from resel.runs import available_memory
-from resel.tasks import get_task
+from resel.tasks import get_task, short_name
 from resel.training.threads import suitable_threads, width_of
 
 _CHECKPOINTS = 3
@@ -80,7 +80,7 @@ def run_name(config: Config) -> str:
     settings = {name: value for name, value in config.flat().items() if value != usual[name]}
     text = json.dumps({"task": config.task, **names, **settings}, sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-    task = config.task.replace("/", "-").replace(":", "-")
+    task = short_name(config.task).replace("/", "-").replace(":", "-")
     return f"{task}-{run_label(config)}-seed{config.training.seed}-{digest}"
 
 

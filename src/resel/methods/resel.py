@@ -18,7 +18,7 @@ import tyro
 from torch import Tensor
 
 from resel import losses
-from resel.config import Config, Count, at_least, between, finite, one_of, positive
+from resel.config import Config, Count, at_least, between, finite, one_of, only_for, positive
 from resel.data import Batch, Sampler, Trajectories, WindowsBySteps
 from resel.errors import ConfigError
 from resel.methods._encoder_rate import EncoderRate
@@ -65,13 +65,13 @@ class ReselSettings(EncoderRate):
     target_entropy_scale: float | None = None
     """Target entropy = -scale x action size (Box) or scale x log(actions) (Discrete); None means 1
     for Box and 0.2 for Discrete."""
-    entropy_half_life: Count | None = None
+    entropy_half_life: Count | None = only_for("Discrete", None)
     """Discrete: updates in which the target entropy falls to a half, again and again; None keeps
     it."""
     critic_entropy: bool = True
     """Whether the policy's entropy is part of the critic's target; it always is of the policy's
     loss."""
-    policy_kl: PolicyKL = "reverse"
+    policy_kl: PolicyKL = only_for("Discrete", "reverse")
     """Discrete: how the policy is drawn towards softmax(Q / alpha): SAC's own divergence, or the
     forward one, from which an action that the policy has given up can come back."""
     alpha: float | None = None

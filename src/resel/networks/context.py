@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from resel.config import Config, Count, at_least, between, scaled
+from resel.config import Config, Count, at_least, between, only_for, scaled
 from resel.networks.base import CriticNetwork, LrScope, PolicyNetwork
 from resel.networks.distributions import PolicyDistribution, distribution
 from resel.networks.encoders import State, build_encoder
@@ -42,7 +42,7 @@ class ContextNetwork:
     """Hidden layers of the policy and critic MLPs."""
     reward_input: bool = False
     """Feed the last reward to the context encoder, as meta-RL tasks need it."""
-    probability_floor: float = 0.0
+    probability_floor: float = only_for("Discrete", 0.0)
     """Discrete: added to the probability of each action, so that none is given up for good (the
     released code adds 0.01)."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from resel.config import Config, Count, at_least, between, one_of, scaled
+from resel.config import Config, Count, at_least, between, one_of, only_for, scaled
 from resel.networks.base import CriticNetwork, PolicyNetwork
 from resel.networks.distributions import Deterministic, PolicyDistribution, distribution
 from resel.networks.encoders import State
@@ -40,7 +40,7 @@ class PlainNetwork:
     """What follows a hidden layer: relu or leaky_relu."""
     initialisation: Initialisation = "torch"
     """First weights: torch's own, or fan_out, near zero in the last layer (pomdp-baselines)."""
-    log_std_min: float = -20.0
+    log_std_min: float = only_for("Box", -20.0)
     """Box, stochastic: the log of the standard deviation is kept above this."""
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from resel.config import Config, Count, at_least, between, one_of, scaled
+from resel.config import Config, Count, at_least, between, one_of, only_for, scaled
 from resel.networks.base import CriticNetwork, LrScope, PolicyNetwork
 from resel.networks.distributions import Deterministic, PolicyDistribution, distribution
 from resel.networks.encoders import State, build_encoder, encoder_spec
@@ -67,7 +67,7 @@ class SequenceNetwork:
     head_initialisation: Initialisation = "fan_out"
     """First weights of the heads: torch's own, or fan_out: within 1/sqrt(outputs), near zero in the
     last layer."""
-    log_std_min: float = -20.0
+    log_std_min: float = only_for("Box", -20.0)
     """Box, stochastic: the log of the standard deviation is kept above this."""
 
     def __post_init__(self) -> None:

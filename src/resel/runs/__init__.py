@@ -1,13 +1,13 @@
 """The run around a trainer: its directory, what it saves, and whether it may start or go on."""
 
-from resel.runs.agents import check_agent_spaces, read_agent, save_agent, use_weights
+from resel.runs.agents import check_agent_origin, read_agent, save_agent, use_weights
 from resel.runs.bundle import Bundle, find_bundle, read_bundle, read_document, write_bundle
 from resel.runs.directory import RunDirectory, default_run_path, is_in_use
 from resel.runs.load_run import open_trainer, restore_newest
 from resel.runs.machine import describe_machine, differences, numeric_machine
 from resel.runs.memory import available_memory, format_bytes
 from resel.runs.metrics import MetricsLog, read_metrics
-from resel.runs.preflight import Resume, check_past, finished_result, saved_config
+from resel.runs.preflight import Resume, check_past, finished_result, may_change, saved_config
 from resel.runs.replay_log import ReplayLog, restore_trainer
 from resel.runs.retry import RetryWrites
 from resel.runs.run import Run
@@ -32,7 +32,7 @@ __all__ = [
     "SegmentReader",
     "WarmStart",
     "available_memory",
-    "check_agent_spaces",
+    "check_agent_origin",
     "check_past",
     "default_run_path",
     "describe_machine",
@@ -41,6 +41,7 @@ __all__ = [
     "finished_result",
     "format_bytes",
     "is_in_use",
+    "may_change",
     "numeric_machine",
     "open_trainer",
     "read_agent",

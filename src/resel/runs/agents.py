@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from torch import Tensor
 
 from resel.config import Config
-from resel.envs import AnyEnv, check_spaces, spaces_of
+from resel.envs import AnyEnv, check_spaces, spaces_of, warn_user
 from resel.errors import ConfigError, DamagedFileError
 from resel.methods import Learner, smallest_size
 from resel.runs.bundle import Bundle, read_bundle, write_bundle
+from resel.tasks import source_digest
 from resel.training import check_tensors
 
 Path = str | os.PathLike[str]
@@ -23,8 +25,28 @@ def save_agent(path: Path, learner: Learner, env: AnyEnv) -> None:
         path,
         "agent",
         {"weights": learner.weights()},
-        {"agent": {"config": learner.config.to_json(), "spaces": spaces_of(env)}},
+        {
+            "agent": {
+                "config": learner.config.to_json(),
+                "spaces": spaces_of(env),
+                **origin_of(learner.config),
+            }
+        },
     )
+
+
+def origin_of(config: Config) -> dict[str, str]:
+    """What is saved of the file with the environment, for tasks that name one."""
+    digest = source_digest(config.task)
+    return {} if digest is None else {"source": digest}
+
+
+def source_changed(document: Mapping[str, Any], task: str) -> str | None:
+    """In words, that the file of a task is not what it was when a document was saved."""
+    before, now = document.get("source"), source_digest(task)
+    if before is None or now is None or before == now:
+        return None
+    return f"the file of the environment has changed ({task})"
 
 
 def read_agent(path: Path) -> tuple[Config, Bundle]:
@@ -65,9 +87,13 @@ def _deepest(config: Config) -> int:
     return max((number for number in layers if number is not None), default=0)
 
 
-def check_agent_spaces(bundle: Bundle, env: AnyEnv) -> None:
-    """Refuse an environment that a saved agent cannot act in."""
-    check_spaces(env, bundle.documents["agent"].get("spaces"), "env")
+def check_agent_origin(bundle: Bundle, env: AnyEnv, task: str) -> None:
+    """Refuse an environment that a saved agent cannot act in, and tell of one that was changed."""
+    document = bundle.documents["agent"]
+    check_spaces(env, document.get("spaces"), "env")
+    trained_on = document["config"]["task"]
+    if task == trained_on and (changed := source_changed(document, task)):
+        warn_user(f"Since the agent was saved {changed}: it acts in what is there now.")
 
 
 def use_weights(bundle: Bundle, learner: Learner) -> None:

@@ -40,6 +40,7 @@ from resel.runs._lock import Lock
 from resel.runs._manifest import MANIFEST, VERSION, check_version, read_manifest
 from resel.runs._reading import parse_json, read_regular
 from resel.runs.bundle import find_bundle
+from resel.tasks import short_name
 
 _SETTINGS_BYTES = 10_000_000
 _BEFOREHAND = {".lock", "console.log", ".DS_Store"}
@@ -287,7 +288,7 @@ def without_version(config_json: Mapping[str, Any]) -> dict[str, Any]:
 
 def default_run_path(task: str, label: str, seed: int) -> Path:
     """A path under `runs/` that does not exist yet and says what it holds."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", task).strip("-.") or "custom"
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", short_name(task)).strip("-.") or "custom"
     time = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     return _unused(Path("runs") / f"{name}-{label}-seed{seed}-{time}")
 

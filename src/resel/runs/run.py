@@ -19,7 +19,7 @@ from resel.errors import (
     RunDirectoryError,
     StorageError,
 )
-from resel.runs.agents import save_agent
+from resel.runs.agents import origin_of, save_agent, source_changed
 from resel.runs.bundle import Bundle, read_bundle, write_bundle
 from resel.runs.directory import RunDirectory, with_version, without_version
 from resel.runs.due import CheckpointsDue, is_of_steps, was_due_by_steps
@@ -158,6 +158,7 @@ class Run:
             check_spaces(self._env, bundle.documents["spaces"], "the environment now")
             position, inexact = whole(record, "metrics_position"), [*map(str, record["inexact"])]
             changed = differences(dict(record["machine"]), self._machine)
+            source = source_changed(record, self.config.task)
             saved = Config.from_json(without_version(bundle.documents["config"]))
             if differing_settings(saved, self.config):
                 raise DamagedFileError("The checkpoint belongs to a run with other settings.")
@@ -167,6 +168,9 @@ class Run:
                 f"differs ({'; '.join(changed)}). Continue it where it began, or add --force to "
                 "go on inexactly, which the result will say. Nothing was changed."
             )
+        if source is not None:  # mending an environment is no reason to stop
+            warnings.warn(f"Since the checkpoint {source}: the run goes on in it.", stacklevel=2)
+            changed.append(source)
         return position, inexact + [reason for reason in changed if reason not in inexact]
 
     def _forget_after(self, position: int) -> None:
@@ -339,6 +343,7 @@ class Run:
             "machine": self._machine,
             "inexact": self.inexact,
             "by_steps": may_go_back_to or self._due.by_steps(self.trainer.step),
+            **origin_of(self.config),
         }
         self.directory.make_way(path)
         write_bundle(path, "checkpoint", tensors, documents)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import importlib.util
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -18,11 +17,13 @@ from resel.errors import (
     ConfigError,
     EnvironmentFault,
     MissingDependencyError,
+    NoPicturesError,
     ReselError,
     UnknownTaskError,
 )
 from resel.tasks import classic, gravity, key_to_door, mdp, meta, popgym, small
-from resel.tasks.spec import TaskSpec
+from resel.tasks.own import load_place, own_spec, place_of, split_name
+from resel.tasks.spec import Needs, TaskSpec
 from resel.tasks.strict import STRICT
 
 _FAMILIES: tuple[Callable[[], Iterable[TaskSpec]], ...] = (
@@ -36,6 +37,7 @@ _FAMILIES: tuple[Callable[[], Iterable[TaskSpec]], ...] = (
 )
 _WHICH = frozenset({"robot", "base", "keep", "world"})
 """Arguments of our entry points that say which task it is, and are nobody else's to change."""
+_REQUIRED = ". Give arguments without a default as --env-kwargs NAME=VALUE (env_kwargs= in Python)."
 _TASKS: dict[str, TaskSpec] = {spec.id: spec for family in _FAMILIES for spec in family()}
 
 
@@ -71,7 +73,7 @@ def make_env(
     max_episode_steps: int | None = None,
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> gymnasium.Env[Any, Any]:
-    """Make a task of ours, any registered Gymnasium id, or `module:Id-v0` after an import.
+    """Make a task of ours, any registered Gymnasium id, or one of the user's own (`own.py`).
 
     `env_kwargs` are arguments of the environment on top of the task's own. `max_episode_steps`
     takes the place of the task's own time limit. An environment that has none is truncated after
@@ -92,7 +94,10 @@ def make_env(
     kwargs |= env_kwargs or {}
     spec = _find(ours.gym_id if ours else task)
     try:
-        _check_arguments(spec, task, env_kwargs or {})
+        make = _maker(spec)
+        _check_arguments(spec, make, task, env_kwargs or {})
+        if render_mode is not None:
+            _check_pictures(make, task)
         env: gymnasium.Env[Any, Any] = gymnasium.make(
             spec, max_episode_steps=max_episode_steps, disable_env_checker=True, **kwargs
         )
@@ -100,27 +105,63 @@ def make_env(
         raise
     except (DependencyNotInstalled, ImportError) as error:
         raise _missing(task, ours, str(error)) from error
-    except Exception as error:
-        asked = ", ".join(f"{name}={value!r}" for name, value in (env_kwargs or {}).items())
-        blamed = bool(asked) and isinstance(error, TypeError | ValueError | AssertionError)
-        raise (ConfigError if blamed else EnvironmentFault)(
-            f"The environment {task!r} could not be made{f' with {asked}' if asked else ''}: "
-            f"{type(error).__name__}: {error}"
-        ) from error
+    except (Exception, SystemExit) as error:
+        raise _not_made(task, spec, _original(error), env_kwargs or {}) from error
     if ours is None and own_limit(env) is None:
         env = DefaultLimit(env, DEFAULT_EPISODE_CAP)
     return env
 
 
-def _check_arguments(spec: EnvSpec, task: str, given: Mapping[str, Any]) -> None:
-    """Refuse arguments that the environment does not have."""
+def _not_made(
+    task: str, spec: EnvSpec, error: BaseException, given: Mapping[str, Any]
+) -> ReselError:
+    """Why an environment could not be made, and whether its arguments may be to blame."""
+    asked = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    blamed = bool(asked) and isinstance(error, TypeError | ValueError | AssertionError)
+    return (ConfigError if blamed else EnvironmentFault)(
+        f"The environment {task!r} could not be made{f' with {asked}' if asked else ''}"
+        f"{place_of(error, spec.entry_point)}: {type(error).__name__}: {error}"
+        f"{_REQUIRED if 'required positional argument' in str(error) else ''}"
+    )
+
+
+def _original(error: BaseException) -> BaseException:
+    """What an environment raised, before Gymnasium made it longer."""
+    wrapped = "was raised from the environment creator" in str(error)
+    return error.__cause__ or error.__context__ or error if wrapped else error
+
+
+def _maker(spec: EnvSpec) -> Any:
+    """What Gymnasium calls to make an environment."""
     entry = spec.entry_point
-    if not given or entry is None:
-        return
-    make = load_env_creator(entry) if isinstance(entry, str) else entry
-    parameters = inspect.signature(make).parameters
+    return load_env_creator(entry) if isinstance(entry, str) else entry
+
+
+def _parameters(make: Any) -> list[str] | None:
+    """The arguments by name; None where only the environment itself knows them."""
+    try:
+        parameters = inspect.signature(make).parameters
+    except (TypeError, ValueError):
+        return None
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return  # only the environment itself knows them
+        return None
+    return list(parameters)
+
+
+def _check_pictures(make: Any, task: str) -> None:
+    """Refuse to draw what cannot be drawn."""
+    parameters = _parameters(make)
+    takes = parameters is None or "render_mode" in parameters
+    if not takes or getattr(make, "render", None) is gymnasium.Env.render:
+        lacks = "its class has no render()" if takes else "it takes no argument render_mode"
+        raise NoPicturesError(f"The environment {task!r} draws no pictures: {lacks}.")
+
+
+def _check_arguments(spec: EnvSpec, make: Any, task: str, given: Mapping[str, Any]) -> None:
+    """Refuse arguments that the environment does not have."""
+    parameters = _parameters(make) if given else None
+    if parameters is None:
+        return
     fixed = _WHICH if spec.id is not None and spec.id.startswith("resel/") else frozenset()
     known = [name for name in parameters if name not in fixed]
     unknown = [name for name in given if name not in known]
@@ -132,48 +173,44 @@ def _check_arguments(spec: EnvSpec, task: str, given: Mapping[str, Any]) -> None
 
 
 def _find(task: str) -> EnvSpec:
-    module, _, name = task.rpartition(":")
-    if module:
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise MissingDependencyError(
-                f"The environment {task!r} starts with importing {module!r}, which failed: "
-                f"{error}. Install the package that has it, or add its folder to PYTHONPATH."
-            ) from error
-        except Exception as error:
-            raise EnvironmentFault(
-                f"The environment {task!r} starts with importing {module!r}, which raised "
-                f"{type(error).__name__}: {error}"
-            ) from error
+    module = load_place(task)
+    name = split_name(task)[1]
     # Looked up here rather than by `gymnasium.make`, which warns of every older version.
     spec = gymnasium.registry.get(name)
     short = name.removeprefix("resel/")
     if spec is None and short.startswith(popgym.LABYRINTHS):
         raise MissingDependencyError(popgym.about_labyrinths(short))
+    if spec is None and module is not None:
+        return own_spec(module, task)
     if spec is None:
-        raise _unknown(task, name)
+        raise _unknown(task)
     return spec
 
 
-def _unknown(task: str, name: str) -> UnknownTaskError:
+def _unknown(task: str) -> UnknownTaskError:
     # Ours are offered by their short name; compared in lower case to forgive the spelling.
     known = {known.removeprefix("resel/").lower(): known for known in gymnasium.registry}
-    near = difflib.get_close_matches(name.removeprefix("resel/").lower(), known, n=5, cutoff=0.6)
+    near = difflib.get_close_matches(task.removeprefix("resel/").lower(), known, n=5, cutoff=0.6)
     names = ", ".join(known[key].removeprefix("resel/") for key in near)
     hint = f"Did you mean {names}?" if near else "`resel tasks` lists ours."
     return UnknownTaskError(
-        f"There is no task or Gymnasium environment {task!r}. {hint} "
-        "For one that another package registers, write it as module:Id-v0."
+        f"There is no task or Gymnasium environment {task!r}. {hint} For one of your own, write "
+        "file.py:Class or module:Class; for one that another package registers, module:Id-v0."
     )
 
 
+def is_installed(spec: TaskSpec) -> bool:
+    """Whether the package is there that a task needs."""
+    return spec.needs is None or importlib.util.find_spec(_package(spec.needs)) is not None
+
+
 def _check_installed(spec: TaskSpec) -> None:
-    if spec.needs is None:
-        return
-    top = spec.needs.module.partition(".")[0]
-    if importlib.util.find_spec(top) is None:
-        raise _missing(spec.id, spec, f"{top!r} is not installed.")
+    if spec.needs is not None and not is_installed(spec):
+        raise _missing(spec.id, spec, f"{_package(spec.needs)!r} is not installed.")
+
+
+def _package(needs: Needs) -> str:
+    return needs.module.partition(".")[0]
 
 
 def _missing(task: str, ours: TaskSpec | None, reason: str) -> MissingDependencyError:

@@ -12,7 +12,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils import RecordConstructorArgs
 
 from resel.envs import brief
-from resel.errors import BadInputError, ConfigError
+from resel.errors import BadInputError, ConfigError, NoPicturesError
 
 
 class Strict(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -93,7 +93,7 @@ def check_render_mode(env: Any, render_mode: str | None) -> None:
     modes = env.metadata["render_modes"]
     if render_mode is not None and render_mode not in modes:
         if not modes:
-            raise ConfigError("This environment draws no pictures: render_mode must be None.")
+            raise NoPicturesError("This environment draws no pictures: render_mode must be None.")
         raise ConfigError(
             f"render_mode={render_mode!r} is not known: use None or one of {', '.join(modes)}."
         )

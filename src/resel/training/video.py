@@ -6,14 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium.error import DependencyNotInstalled
 from numpy.typing import NDArray
 from PIL import Image
 
 from resel.envs import CheckedEnv
-from resel.errors import ConfigError, EnvironmentFault, MissingDependencyError
+from resel.errors import (
+    ConfigError,
+    EnvironmentFault,
+    MissingDependencyError,
+    NoPicturesError,
+)
 from resel.training.actor import Actor
 from resel.training.evaluation import Evaluation, evaluate
 
+DRAWINGS = (".png", ".svg", ".pdf")
+"""Endings of pictures that are no films."""
 _DEFAULT_FPS = 30
 _LONGEST_GIF_FPS = 50  # viewers slow down gifs with shorter frames
 
@@ -21,7 +29,10 @@ _LONGEST_GIF_FPS = 50  # viewers slow down gifs with shorter frames
 def check_film_path(path: Path) -> None:
     """Refuse what cannot be written before anything is played."""
     if path.suffix not in (".gif", ".mp4"):
-        raise ConfigError(f"{path.name!r} has an unknown ending: write to a .gif or .mp4 file.")
+        raise ConfigError(
+            f"{path.name!r} has an unknown ending: write to a .gif or .mp4 file, or observations "
+            f"and actions over time to a {', '.join(DRAWINGS)} file."
+        )
     if path.suffix == ".mp4":
         try:
             import imageio_ffmpeg  # noqa: F401
@@ -36,10 +47,11 @@ def film(actor: Actor, env: CheckedEnv, seeds: list[int], path: Path) -> Evaluat
     frames: list[NDArray[np.uint8]] = []
 
     def keep() -> None:
-        frame: Any = env.env.render()
+        frame = _rendered(env)
         if not isinstance(frame, np.ndarray):
-            raise EnvironmentFault(
-                "The environment does not render to pictures (render_mode='rgb_array')."
+            raise NoPicturesError(
+                f"{env.called} draws no pictures: its render() returned "
+                f"{type(frame).__name__}, with render_mode='rgb_array' it must be an array."
             )
         frames.append(frame.astype(np.uint8, copy=False))
 
@@ -51,6 +63,19 @@ def film(actor: Actor, env: CheckedEnv, seeds: list[int], path: Path) -> Evaluat
     else:
         _write_mp4(path, frames, fps)
     return result
+
+
+def _rendered(env: CheckedEnv) -> Any:
+    try:
+        return env.env.render()
+    except DependencyNotInstalled as error:
+        raise MissingDependencyError(f"{env.called} cannot be drawn: {error}") from error
+    except NotImplementedError as error:
+        raise NoPicturesError(f"{env.called} draws no pictures: it has no render().") from error
+    except Exception as error:
+        raise EnvironmentFault(
+            f"{env.called} raised {type(error).__name__} in render(): {error}"
+        ) from error
 
 
 def _write_gif(path: Path, frames: list[NDArray[np.uint8]], fps: int) -> None:
