@@ -56,11 +56,11 @@ class Agent:
     """An agent that learns with any method of the registry, RESeL by default.
 
     `env` is a task of ours, any registered Gymnasium id, `file.py:Class` or `module:Class`, an
-    environment, or a function that makes one. Settings are those of the method, its network, its encoder and the loop by name
-    (`encoder="gru"`, `lr_policy=1e-3`, `batch_steps=2000`, ...; `resel methods --show NAME` lists
-    them); a whole `config` can be given instead. They start from a `preset`: `paper` for tasks of
-    ours, for other environments `auto`, which chooses by the spaces, the longest episode and
-    `steps`, the length of the training that is meant.
+    environment, or a function that makes one. Settings are those of the method, its network, its
+    encoder and the loop by name (`encoder="gru"`, `lr_policy=1e-3`, `batch_steps=2000`, ...; `resel
+    methods --show NAME` lists them); a whole `config` can be given instead. They start from a
+    `preset`: `paper` for tasks of ours, for other environments `auto`, which chooses by the spaces,
+    the longest episode and `steps`, the length of the training that is meant.
     """
 
     _method: str | None = None
