@@ -35,12 +35,12 @@ def test_plain_lines_come_by_themselves(plain: Console, monkeypatch: pytest.Monk
     """Also while a single step takes minutes."""
     with ProgressLine(0, 50_000, plain, learning_from=5000) as line:
         wait_for(plain, "step 0/50,000  left unknown (warm-up)  - updates/s  episode -  eval -\n")
-        line(TrainProgress(6000, 50_000, 0, 0, None, -7.43, 45_000))
+        line(TrainProgress(6000, 50_000, 0, 0, None, -7.43, updates_left=45_000))
         wait_for(plain, "step 6,000/50,000  left unknown (no episode has ended yet)")
         monkeypatch.setattr(progress, "is_compiling", lambda: True)
         wait_for(plain, "left unknown (compiling kernels)")
         monkeypatch.setattr(progress, "is_compiling", lambda: False)
-        line(TrainProgress(6001, 50_000, 1, 1, -12.07, -7.43, 44_000))
+        line(TrainProgress(6001, 50_000, 1, 1, -12.07, -7.43, updates_left=44_000))
         line._pace.see(3, time.monotonic() + 1)
         line._pace.see(5, time.monotonic() + 2)
         wait_for(plain, "left 6:0")  # 44,000 updates at two a second
