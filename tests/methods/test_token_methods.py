@@ -61,18 +61,19 @@ def normalized(weights: Weights, norm: str, x: Tensor, whole: Tensor) -> Tensor:
 
 
 def tokens(weights: Weights, trunk: str, window: Window) -> list[Tensor]:
-    """Each kind through batch normalisation, where it has one, and a linear layer."""
-    first = 4 - sum(f"{trunk}.norms.{i}.weight" in weights for i in range(4))
-    everywhere = zip(*(kinds for other in window.batch for kinds in kinds_of(other)), strict=True)
-    wholes = [torch.stack(values) for values in everywhere]
+    """The last kind or all through batch normalisation, then a linear layer for each."""
+    sizes = [len(part) for part in kinds_of(window)[0]]
+    numbers = len(weights[f"{trunk}.norm.weight"])
+    whole = torch.stack([torch.cat(kinds) for other in window.batch for kinds in kinds_of(other)])
     found = []
     for kinds in kinds_of(window):
-        parts = []
-        for i, part in enumerate(kinds):
-            if i >= first:
-                part = normalized(weights, f"{trunk}.norms.{i - first}", part, wholes[i])
-            parts.append(layer(weights, f"{trunk}.embeddings.{i}.linear", part))
-        found.append(torch.cat(parts))
+        x = torch.cat(kinds)
+        tail = normalized(weights, f"{trunk}.norm", x[-numbers:], whole[:, -numbers:])
+        parts = torch.cat([x[:-numbers], tail]).split(sizes)
+        embedded = [
+            layer(weights, f"{trunk}.embeddings.{i}.linear", part) for i, part in enumerate(parts)
+        ]
+        found.append(torch.cat(embedded))
     return found
 
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 _MOMENTUM, _EPS = 0.1, 1e-5
 
@@ -31,26 +32,23 @@ class BatchNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(features))
         self.register_buffer("running_mean", torch.zeros(features))
         self.register_buffer("running_variance", torch.ones(features))
-        self._seen: tuple[Tensor, Tensor] | None = None
+        self._seen: tuple[Tensor, Tensor] | None = None  # running statistics after the last pass
 
     def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
         if not self.training:
             return self.step(x)
-        real = ~_padding(is_first)[..., None]  # (rows, length, 1)
-        n = real.sum().clamp(min=1)
-        zero = torch.zeros_like(x)
-        mean = torch.where(real, x, zero).sum((0, 1)) / n
-        variance = torch.where(real, x - mean, zero).square().sum((0, 1)) / n
-        unbiased = variance.detach() * (n / (n - 1).clamp(min=1))
-        self._seen = (mean.detach(), unbiased)
-        return self._scaled(x, mean, variance)
+        real = ~_padding(is_first)
+        flat = x[real]  # (steps, features)
+        if len(flat) < 2:  # nothing to take a variance of
+            return self.step(x)
+        self._seen = (self.running_mean.clone(), self.running_variance.clone())
+        scaled = F.batch_norm(flat, *self._seen, self.weight, self.bias, True, _MOMENTUM, _EPS)
+        return torch.zeros_like(x).masked_scatter(real[..., None], scaled)
 
     def step(self, x: Tensor) -> Tensor:
         """By the running statistics, whatever else is in the batch."""
-        return self._scaled(x, self.running_mean, self.running_variance)
-
-    def _scaled(self, x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        return (x - mean) * torch.rsqrt(variance + _EPS) * self.weight + self.bias
+        scale = torch.rsqrt(self.running_variance + _EPS) * self.weight
+        return (x - self.running_mean) * scale + self.bias
 
     @torch.no_grad()
     def keep(self, skipped: Tensor) -> None:
@@ -60,7 +58,7 @@ class BatchNorm(nn.Module):
         for running, seen in zip(
             (self.running_mean, self.running_variance), self._seen, strict=True
         ):
-            running.copy_(torch.where(skipped > 0, running, running.lerp(seen, _MOMENTUM)))
+            running.copy_(torch.where(skipped > 0, running, seen))
         self._seen = None
 
 

@@ -279,13 +279,14 @@ class SequenceCritic(CriticNetwork):
             sizes.head_initialisation,
             CRITIC_BOUND,
         )
+        self._counts_all = self.batch_statistics
 
     def embed(self, inputs: ContextInputs, is_first: Tensor) -> tuple[Tensor, list[Tensor]]:
         """o_t and the context of every trunk."""
         return inputs.observation, [trunk(inputs, is_first) for trunk in self.trunks]
 
     def embed_counted(self, inputs: ContextInputs, is_first: Tensor) -> tuple[Tensor, list[Tensor]]:
-        if not self.batch_statistics:
+        if not self._counts_all:
             return super().embed_counted(inputs, is_first)  # type: ignore[no-any-return]
         # Which step is the last of a row depends on the layout, and all of them are in the means.
         observation, contexts = self.embed(inputs, is_first)

@@ -8,11 +8,12 @@ reward. Some or all kinds go through batch normalisation first. All else is as i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from resel.config import Config, Count, at_least, one_of, scaled
 from resel.networks.batch_norm import BatchNorm
@@ -60,38 +61,38 @@ class TokenTrunk(SequenceTrunk):
     def __init__(self, dims: Dimensions, config: Config) -> None:
         super().__init__(dims, config)
         sizes: TokenNetwork = config.network
-        sources = [inputs for inputs, _ in sizes.kinds(dims)]
-        skipped = {"none": len(sources), "difference": len(sources) - 1, "all": 0}[sizes.batch_norm]
-        self._unscaled = skipped
-        self.norms = nn.ModuleList(BatchNorm(inputs) for inputs in sources[skipped:])
+        self._sizes = [inputs for inputs, _ in sizes.kinds(dims)]
+        kinds = len(self._sizes)
+        self._unscaled = {"none": kinds, "difference": kinds - 1, "all": 0}[sizes.batch_norm]
+        scaled = sum(self._sizes[self._unscaled :])
+        self.norm = BatchNorm(scaled) if scaled else None
         for embedding in self.embeddings:
             assert isinstance(embedding, Embedding)
             if embedding.linear is not None:
                 self.context_encoder.rnn.initialise_embedding(embedding.linear)
 
-    def _parts(self, inputs: ContextInputs, is_first: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """The kinds of input: those that are taken as they are, and those to be normalised."""
-        last = torch.where(is_first, inputs.observation, inputs.last_observation)
+    def _token(
+        self, inputs: ContextInputs, is_first: Tensor, scaled: Callable[[BatchNorm, Tensor], Tensor]
+    ) -> Tensor:
+        last = torch.where(is_first[..., None], inputs.observation, inputs.last_observation)
         parts = [last, inputs.last_action]
         parts += [inputs.last_reward] if self._reads_reward else []
         parts.append(inputs.observation - last)
-        return parts[: self._unscaled], parts[self._unscaled :]
+        if self.norm is not None:  # one for all kinds: each number has its own scale anyway
+            normalized = scaled(self.norm, torch.cat(parts[self._unscaled :], -1))
+            parts[self._unscaled :] = torch.split(normalized, self._sizes[self._unscaled :], -1)
+        return self._joined(parts)
 
     def forward(self, inputs: ContextInputs, is_first: Tensor) -> Tensor:
         begins = is_first.clone()
         begins[:, 0] = True
-        plain, normalized = self._parts(inputs, begins[..., None])
-        pairs = zip(self.norms, normalized, strict=True)
-        token = self._joined([*plain, *(norm(part, is_first) for norm, part in pairs)])
+        token = self._token(inputs, begins, lambda norm, x: norm(x, is_first))
         return self.context_encoder(token, is_first)  # type: ignore[no-any-return]
 
     def step(self, inputs: ContextInputs, state: State) -> tuple[Tensor, State]:
         begun, *inner = state
-        plain, normalized = self._parts(inputs, begun == 0)
-        for norm, part in zip(self.norms, normalized, strict=True):
-            assert isinstance(norm, BatchNorm)
-            plain.append(norm.step(part))
-        context, after = self.context_encoder.step(self._joined(plain), tuple(inner))
+        token = self._token(inputs, begun[:, 0] == 0, BatchNorm.step)
+        context, after = self.context_encoder.step(token, tuple(inner))
         return context, (torch.ones_like(begun), *after)
 
     def initial_state(self, rows: int) -> State:
