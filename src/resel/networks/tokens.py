@@ -38,6 +38,8 @@ class TokenNetwork(SequenceNetwork):
     all."""
     policy_shortcut: Count = scaled(8)
     """Outputs of the layer that embeds o_t for the policy's head; 0 hands over o_t itself."""
+    activation: Activation = "relu"
+    """What follows shortcuts and hidden layers: relu or leaky_relu."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
