@@ -93,7 +93,7 @@ def test_meanings_of_fields_and_of_inherited_ones(capsys: Any) -> None:
         assert {"gamma", "lr_policy"} <= set(meanings)
         shown = words(told(capsys, "--show", "echo-method"))
         assert "How loud the [echo] is, over two lines." in shown
-        assert " echo-method  Echo" in told(capsys)
+        assert "echo-method Echo" in words(told(capsys))
     made = dataclasses.make_dataclass("made", [("unseen", int, 1)])
     assert "unseen" not in field_meanings(made)
 
@@ -136,7 +136,7 @@ def test_a_plug_in_is_a_method_like_ours(capsys: Any, monkeypatch: pytest.Monkey
         lambda group: {"echo-method": [plugin]} if group == "resel.methods" else {},
     )
     try:
-        assert " echo-method  Echo" in told(capsys)
+        assert "echo-method Echo" in words(told(capsys))
         with pytest.raises(SystemExit) as left:
             main(["train", "TMaze-v0", "--method", "echo-method", "--help-all"])
         assert left.value.code == 0 and "--echo-strength" in capsys.readouterr().out

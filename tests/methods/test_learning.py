@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from method_cases import every_case, has_memory, small_config
-from recall_tasks import SOLVED, Sign
+from recall_tasks import SOLVED, STEPS, Sign
 
 from resel import Agent
 from resel.methods import Method
@@ -24,9 +24,11 @@ _QUICK: dict[str, Any] = {
     "batch_transitions": 64,
     "batch_windows": 16,
     "quantiles": 5,
+    "n_layers": 1,
     "warmup_steps": 200,
     "updates_per_step": 0.5,
     "buffer_steps": 10_000,
+    "max_episode_steps": STEPS,
     "eval_every": 0,
     "checkpoint_every": 0,
 }

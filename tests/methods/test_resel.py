@@ -14,7 +14,7 @@ from resel.config import Config
 from resel.data import Batch, ReplayBuffer, Trajectory, pack
 from resel.errors import ConfigError, DamagedFileError
 from resel.methods import build_learner
-from resel.networks import Dimensions
+from resel.networks import Dimensions, encoders
 
 BOX = Dimensions(3, 2, discrete=False)
 DISCRETE = Dimensions(3, 4, discrete=True)
@@ -259,7 +259,7 @@ def test_weights_depend_on_the_seed_and_on_nothing_else() -> None:
     assert changed(first, make_learner(seed=4).weights()) == {"policy", "critic", "target_critic"}
 
 
-@pytest.mark.parametrize("encoder", ["mamba", "gru", "lstm", "mlp"])
+@pytest.mark.parametrize("encoder", [spec.name for spec in encoders()[0]])
 def test_the_same_run_twice_is_the_same_to_the_bit(encoder: str) -> None:
     results = []
     for _ in range(2):

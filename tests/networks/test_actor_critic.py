@@ -19,12 +19,13 @@ from resel.networks import (
     Dimensions,
     PolicyDistribution,
     SquashedGaussian,
+    encoders,
 )
 
 BOX = Dimensions(3, 2, discrete=False)
 DISCRETE = Dimensions(3, 4, discrete=True)
 LENGTHS = [4, 1, 7, 2]
-ENCODERS = ["mamba", "gru", "lstm", "mlp"]
+ENCODERS = [spec.name for spec in encoders()[0]]
 
 
 def small(**changes: Any) -> Config:
@@ -34,6 +35,9 @@ def small(**changes: Any) -> Config:
         "head_width": 7,
         "state_size": 2,
         "conv_kernel": 3,
+        "n_heads": 2,
+        "longest_episode": 20,
+        "smoothing_width": 2,
     }
     return Config.build("", base, changes)
 
@@ -41,7 +45,7 @@ def small(**changes: Any) -> Config:
 def build(kind: type[Any], dims: Dimensions, config: Config) -> Any:
     torch.manual_seed(0)
     heads = (3,) if kind is ContextCritic else ()
-    network = kind(dims, config, *heads).double()
+    network = kind(dims, config, *heads).double().eval()
     with torch.no_grad():
         for parameter in network.parameters():
             parameter += 0.1 * torch.randn_like(parameter)

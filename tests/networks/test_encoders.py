@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from resel.config import Config
-from resel.networks import Encoder, build_encoder
+from resel.errors import ConfigError
+from resel.networks import Encoder, EncoderSpec, batch_norms, build_encoder, encoder_spec
 
 WIDTH = 6
 KINDS: dict[str, dict[str, object]] = {
@@ -28,18 +29,34 @@ KINDS: dict[str, dict[str, object]] = {
     "lstm-2": {"encoder": "lstm", "n_layers": 2},
     "mlp": {"encoder": "mlp"},
     "mlp-2": {"encoder": "mlp", "n_layers": 2},
+    "transformer": {"encoder": "transformer", "n_layers": 2, "n_heads": 3, "longest_episode": 20},
+    "transformer-window": {"encoder": "transformer", "n_layers": 2, "n_heads": 2, "window": 21},
+    "smoothing": {"encoder": "smoothing", "smoothing_width": 2},
+    "smoothing-window": {"encoder": "smoothing", "smoothing_width": 2, "window": 21},
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-def make_encoder(kind: str, dtype: torch.dtype = torch.float64, seed: int = 0) -> Encoder:
+def spec_of(kind: str) -> EncoderSpec:
+    return encoder_spec(str(KINDS[kind]["encoder"]))
+
+
+def make_config(kind: str, **changes: object) -> Config:
+    return Config.build("", {"state_size": 3}, KINDS[kind], changes)
+
+
+def make_encoder(
+    kind: str, dtype: torch.dtype = torch.float64, seed: int = 0, **changes: object
+) -> Encoder:
+    """An encoder as it acts; while learning, batch statistics make an exception: see below."""
     torch.manual_seed(seed)
-    config = Config.build("", {"state_size": 3}, KINDS[kind])
-    encoder = build_encoder(config, WIDTH).to(dtype)
+    encoder = build_encoder(make_config(kind, **changes), WIDTH).to(dtype)
     with torch.no_grad():  # zero biases and unit scales would hide that they are not used
         for parameter in encoder.parameters():
             parameter += 0.1 * torch.randn_like(parameter)
-    return encoder
+        for buffer in encoder.buffers():
+            buffer += 0.1 * torch.rand_like(buffer)
+    return encoder.eval()
 
 
 def alone(encoder: Encoder, x: Tensor) -> Tensor:
@@ -211,7 +228,7 @@ def test_only_the_past_counts(kind: str) -> None:
     assert not torch.allclose(before[7:], after[7:])
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.startswith("mlp")])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if spec_of(kind).memory])
 def test_the_first_input_is_remembered(kind: str) -> None:
     encoder = make_encoder(kind)
     (x,) = random_trajectories([12], 0, torch.float64)
@@ -220,8 +237,8 @@ def test_the_first_input_is_remembered(kind: str) -> None:
     assert grad[0].abs().max() > 0
 
 
-@pytest.mark.parametrize("kind", ["mlp", "mlp-2"])
-def test_the_mlp_remembers_nothing(kind: str) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not spec_of(kind).memory])
+def test_without_a_memory_nothing_is_remembered(kind: str) -> None:
     encoder = make_encoder(kind)
     (x,) = random_trajectories([12], 0, torch.float64)
     torch.testing.assert_close(alone(encoder, x)[11:], alone(encoder, x[11:]))
@@ -243,3 +260,60 @@ def test_the_initial_state_is_zero_and_of_the_weights_kind(kind: str) -> None:
 @every_kind
 def test_one_tape_suits_a_cpu(kind: str) -> None:
     assert make_encoder(kind).suitable_rows([3, 900, 20]) == 1
+
+
+@every_kind
+def test_it_reaches_as_far_as_it_declares(kind: str) -> None:
+    """While acting; what is older is without any influence."""
+    spec = spec_of(kind)
+    changes = {"window": 4} if KINDS[kind].get("window") else {}
+    encoder = make_encoder(kind, **changes)
+    reach = spec.reach(make_config(kind, **changes).encoder_settings)
+    (x,) = random_trajectories([12], 0, torch.float64)
+    x.requires_grad_()
+    state = encoder.initial_state(1)
+    for t in range(12):
+        y, state = encoder.step(x[t : t + 1], state)
+    (grad,) = torch.autograd.grad(y.square().sum(), x)
+    seen = grad.abs().amax(1) > 0
+    assert seen.sum() == (reach or 12) and seen[-(reach or 12) :].all()
+
+
+@every_kind
+def test_longer_than_it_declares_is_refused(kind: str) -> None:
+    encoder = make_encoder(kind)
+    longest = spec_of(kind).longest(make_config(kind).encoder_settings)
+    (x,) = random_trajectories([longest.observations + 1 if longest else 40], 0, torch.float64)
+    state = encoder.initial_state(1)
+    for t in range(len(x) - 1):
+        _, state = encoder.step(x[t : t + 1], state)
+    if longest is None or longest.slides:
+        encoder.step(x[-1:], state)
+    else:
+        with pytest.raises(ConfigError, match=f"22 observations .* larger {longest.setting}"):
+            encoder.step(x[-1:], state)
+    if longest is None:
+        assert alone(encoder, x).isfinite().all()
+    else:
+        with pytest.raises(ConfigError, match=f"22 observations .* larger {longest.setting}"):
+            alone(encoder, x)
+
+
+@every_kind
+def test_batch_statistics_are_declared(kind: str) -> None:
+    """While learning, others are seen by those alone that say so; how a batch is laid out never
+    matters."""
+    encoder, spec = make_encoder(kind).train(), spec_of(kind)
+    assert bool(batch_norms(encoder)) == spec.batch_statistics
+    trajectories = random_trajectories([5, 2, 9, 3], 0, torch.float64)
+
+    def learned(pieces: list[Tensor], rows: int) -> list[Tensor]:
+        packed = lay_out(pieces, rows)
+        y = encoder(packed.x, packed.is_first)
+        return [y[row, steps] for row, steps in packed.spots]
+
+    usual = learned(trajectories, 1)
+    for one, other in zip(usual, learned(trajectories, 3), strict=True):
+        torch.testing.assert_close(one, other)
+    changed = learned([*trajectories[:-1], 3 * trajectories[-1]], 1)
+    assert torch.allclose(usual[0], changed[0]) != spec.batch_statistics

@@ -41,6 +41,9 @@ SMALL: dict[str, Any] = {
     "head_width": 7,
     "state_size": 2,
     "conv_kernel": 3,
+    "n_heads": 2,
+    "longest_episode": 20,
+    "smoothing_width": 3,
 }
 BOTTLENECK: dict[str, Any] = {
     "joint_embedding": True,
@@ -58,8 +61,9 @@ def small(**changes: Any) -> Config:
 
 
 def shaken(network: nn.Module) -> Any:
-    """In double precision and away from zero biases, which would hide that they are not used."""
-    network.double()
+    """In double precision and away from zero biases, which would hide that they are not used; as
+    it acts, where no step sees what else is in a batch."""
+    network.double().eval()
     with torch.no_grad():
         for parameter in network.parameters():
             parameter += 0.1 * torch.randn_like(parameter)

@@ -27,7 +27,15 @@ from resel.agent.callbacks import LearnCallback, LearnProgress
 from resel.config import Config, SizeName
 from resel.envs import CheckedEnv, Env, EnvFactory, check_spaces, spaces_of
 from resel.errors import ConfigError
-from resel.methods import AUTO_STEPS, Choice, Learner, auto_choices, default_method, get_method
+from resel.methods import (
+    AUTO_STEPS,
+    Choice,
+    Learner,
+    auto_choices,
+    check_episodes,
+    default_method,
+    get_method,
+)
 from resel.randomness import draw_seed, torch_stream
 from resel.runs import (
     Bundle,
@@ -325,6 +333,7 @@ class Agent:
             longest=own.buffer_steps,
         )
         check_spaces(checked, spaces_of(self._env), "the evaluation environment")
+        check_episodes(config, checked)
         return checked
 
     def save(self, path: str | os.PathLike[str]) -> None:

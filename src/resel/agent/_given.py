@@ -12,6 +12,7 @@ from resel.agent.callbacks import LearnCallback
 from resel.config import MOST_STEPS, Config
 from resel.envs import AnyEnv, CheckedEnv, Env, EnvFactory, build, check_spaces, spaces_of
 from resel.errors import ConfigError
+from resel.methods import check_episodes
 from resel.training import make_envs, make_task, task_envs
 
 
@@ -90,6 +91,7 @@ def evaluation_env(env: str | Env | EnvFactory, config: Config, own: AnyEnv) -> 
         )
     checked = CheckedEnv(made, name="The evaluation environment")
     check_spaces(checked, spaces_of(own), "eval_env")
+    check_episodes(config.replace(task=env if isinstance(env, str) else ""), checked)
     check_separate([own, checked])
     return checked
 

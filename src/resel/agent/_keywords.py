@@ -163,6 +163,15 @@ class RESeLKeywords(LoopKeywords, total=False):
     """Position-wise feed-forward part after the last block; without it a norm and a linear map."""
     initialisation: Literal["torch", "xavier", "orthogonal"]
     """First weights: torch's own, Xavier-uniform or orthogonal, the last two with zero biases."""
+    n_heads: int
+    """Heads of attention, which share the width."""
+    window: int | None
+    """Newest steps that it sees while acting, and the most it can learn from at once; None for
+    whole trajectories."""
+    longest_episode: int
+    """Without a window: steps of the longest episode; keys and values of all are kept."""
+    smoothing_width: int
+    """Outputs of each of the six heads."""
 
 
 class AgentKeywords(LoopKeywords, total=False):
@@ -295,6 +304,11 @@ class AgentKeywords(LoopKeywords, total=False):
     head_initialisation: Literal["torch", "fan_out"]
     """First weights of the heads: torch's own, or fan_out: within 1/sqrt(outputs), near zero in the
     last layer."""
+    difference_embedding: int
+    """Outputs of the layer that embeds o_t - o_{t-1}."""
+    batch_norm: Literal["none", "difference", "all"]
+    """Inputs of the context encoder that go through batch normalisation: none, the difference, or
+    all."""
     n_layers: int
     """Blocks on top of each other."""
     state_size: int
@@ -305,3 +319,12 @@ class AgentKeywords(LoopKeywords, total=False):
     """Channels of the scan per unit of width."""
     feed_forward: bool
     """Position-wise feed-forward part after the last block; without it a norm and a linear map."""
+    n_heads: int
+    """Heads of attention, which share the width."""
+    window: int | None
+    """Newest steps that it sees while acting, and the most it can learn from at once; None for
+    whole trajectories."""
+    longest_episode: int
+    """Without a window: steps of the longest episode; keys and values of all are kept."""
+    smoothing_width: int
+    """Outputs of each of the six heads."""

@@ -15,7 +15,7 @@ from resel.analysis._episodes import lay_out, record_episodes
 from resel.data import Batch
 from resel.envs import CheckedEnv, Env
 from resel.errors import BadInputError, MissingDependencyError
-from resel.networks import Dimensions
+from resel.networks import Dimensions, by_running_statistics
 from resel.tasks import make_env
 from resel.training import evaluation_seeds
 
@@ -176,7 +176,8 @@ def _contexts(agent: RESeL, packed: Batch) -> NDArray[np.float32]:
     learner = agent.learner
     packed = packed.to(learner.device)
     inputs, _ = learner.inputs(packed)
-    context = learner.policy.context(inputs, packed.is_first)
+    with by_running_statistics(learner.policy):
+        context = learner.policy.context(inputs, packed.is_first)
     assert context is not None, "checked before any episode is played"
     found: NDArray[np.float32] = context[packed.mask].cpu().numpy()
     return found

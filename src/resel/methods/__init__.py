@@ -4,11 +4,23 @@ A method of one's own is registered with `resel.register_method`, or named as an
 group `resel.methods` by the package that has it.
 """
 
-from resel.methods import mf_rnn, resel, sac, sac_gru, sac_mlp, td3, td3_mlp, tqc
+from resel.methods import (
+    gpide_ess,
+    mf_rnn,
+    resel,
+    sac,
+    sac_gru,
+    sac_mlp,
+    sac_transformer,
+    td3,
+    td3_mlp,
+    tqc,
+)
 from resel.methods._encoder_rate import EncoderRate
 from resel.methods.auto import STEPS as AUTO_STEPS
 from resel.methods.auto import Choice, World, auto_choices
 from resel.methods.base import Learner, Metrics
+from resel.methods.limits import check_episodes
 from resel.methods.registry import (
     Method,
     build_learner,
@@ -23,7 +35,18 @@ from resel.methods.registry import (
 )
 from resel.methods.remedy import remedy
 
-for _module in (resel, sac, sac_mlp, td3, td3_mlp, tqc, sac_gru, mf_rnn):
+for _module in (
+    resel,
+    sac,
+    sac_mlp,
+    td3,
+    td3_mlp,
+    tqc,
+    sac_gru,
+    mf_rnn,
+    sac_transformer,
+    gpide_ess,
+):
     register_method(_module.METHOD)
 
 __all__ = [
@@ -36,6 +59,7 @@ __all__ = [
     "World",
     "auto_choices",
     "build_learner",
+    "check_episodes",
     "default_method",
     "get_method",
     "methods",

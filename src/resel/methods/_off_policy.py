@@ -8,20 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
 from resel import losses
 from resel.config import Count, at_least, between, finite, one_of, positive
 from resel.data import Sampler, Transitions, Windows
 from resel.errors import ConfigError
 from resel.methods.registry import Preset
-from resel.networks import (
-    ContextInputs,
-    CriticNetwork,
-    Dimensions,
-    Initialisation,
-    PlainNetwork,
-)
+from resel.networks import Dimensions, Initialisation, PlainNetwork
 from resel.optim import Temperature, target_entropy
 from resel.tasks import TaskSpec
 
@@ -114,14 +107,6 @@ def sampler_of(settings: Any) -> Sampler:
     if hasattr(settings, "batch_windows"):
         return Windows(settings.batch_windows, settings.context_length)
     return Transitions(settings.batch_transitions)
-
-
-def embed_counted(critic: CriticNetwork, inputs: ContextInputs, is_first: Tensor) -> Any:
-    """The critic's embedding at all steps of a row but the last, which never counts.
-
-    With rows of two steps, single transitions, this saves half of the critic's work.
-    """
-    return critic.embed(ContextInputs(*(x[:, :-1] for x in inputs)), is_first[:, :-1])
 
 
 def temperature_of(

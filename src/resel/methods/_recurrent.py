@@ -7,6 +7,7 @@ from typing import Any
 
 from resel.config import Count, at_least
 from resel.methods._encoder_rate import EncoderRate
+from resel.methods._off_policy import AlphaLoss, SoftSettings
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,19 @@ class RecurrentSettings(EncoderRate):
         at_least(self, 1, "batch_windows", "context_length")
 
 
+@dataclass(frozen=True)
+class RecurrentSACSettings(RecurrentSettings, SoftSettings):
+    """The hyperparameters of recurrent SAC."""
+
+    alpha_loss: AlphaLoss = "exp"
+    """What the temperature descends on: log alpha, or alpha itself (through exp), times how far the
+    entropy is above its target."""
+
+    def __post_init__(self) -> None:
+        SoftSettings.__post_init__(self)
+        RecurrentSettings.__post_init__(self)
+
+
 PAPER: dict[str, Any] = {"initialisation": "orthogonal", "warmup_steps": 10_000}
 """What Ni et al. set besides the defaults; the first is of encoders with gates."""
 SMALL: dict[str, Any] = {
@@ -32,6 +46,23 @@ SMALL: dict[str, Any] = {
     "warmup_steps": 1000,
 }
 """For a training of minutes."""
+QUICK_SAC: dict[str, Any] = {"lr_policy": 1e-3, "lr_critic": 1e-3, "lr_alpha": 3e-3, "tau": 0.01}
+"""Rates of SAC for such a training."""
+GPIDE_SOURCE = (
+    "Char and Schneider 2023, PID-Inspired Inductive Biases for Deep Reinforcement Learning "
+    "(IanChar/GPIDE)"
+)
+GPIDE: dict[str, Any] = {"window": 65, "warmup_steps": 0, "learn_after": 10_000}
+"""What Char and Schneider set besides the defaults: 64 steps and the observation behind them, and
+no random actions; the untrained policy acts until learning begins."""
+GPIDE_SMALL: dict[str, Any] = {
+    **GPIDE,
+    **QUICK_SAC,
+    "size": "tiny",
+    "batch_windows": 8,
+    "learn_after": 1000,
+}
+"""The same for a training of minutes."""
 TRIALS: dict[str, Any] = {
     "critic_shortcut": 64,
     "head_width": 128,

@@ -26,6 +26,7 @@ from resel.networks import (
     ObservationNormalizer,
     PolicyNetwork,
     RewardScale,
+    batch_norms,
     encoder_spec,
     sequence_inputs,
 )
@@ -54,9 +55,6 @@ class Learner(ABC):
 
     follows: ClassVar[tuple[str, ...]] = ("critic",)
     """Networks of which a slowly moving copy, the target, is kept."""
-    batch_statistics: ClassVar[bool] = False
-    """Whether its networks look at several steps of a batch together, as batch normalisation does:
-    then what else is in a batch, and how it is laid out, makes a difference."""
 
     def __init__(
         self,
@@ -85,6 +83,7 @@ class Learner(ABC):
         self.groups: dict[str, list[ParameterGroup]] = {
             name: self._groups_of(name, network) for name, network in self.networks.items()
         }
+        self._norms = {name: batch_norms(network) for name, network in self.networks.items()}
         self.optimizers = {name: build_optimizer(groups) for name, groups in self.groups.items()}
         self._blocks = {
             name: (
@@ -149,6 +148,12 @@ class Learner(ABC):
         critic = self.targets["critic"]
         assert isinstance(critic, CriticNetwork)
         return critic
+
+    @property
+    def batch_statistics(self) -> bool:
+        """Whether its networks look at several steps of a batch together, as batch normalisation
+        does: then what else is in a batch makes a difference."""
+        return any(network.batch_statistics for network in self.networks.values())
 
     @property
     def updates_to_log(self) -> int:
@@ -233,6 +238,8 @@ class Learner(ABC):
         optimizer.found_inf = skipped  # type: ignore[attr-defined]  # as torch's GradScaler does
         optimizer.step()
         self._skipped[name] = skipped
+        for norm in self._norms[name]:
+            norm.keep(skipped)
         return skipped
 
     @torch.no_grad()

@@ -11,6 +11,7 @@ import torch
 from resel.config import Config
 from resel.errors import ConfigError, UnsupportedSpaceError
 from resel.methods.base import Learner
+from resel.methods.limits import check_windows
 from resel.networks import Dimensions
 from resel.registry import METHODS
 from resel.tasks import TaskSpec, get_task
@@ -94,6 +95,7 @@ def build_learner(
             f"The method {method.name} acts in {' and '.join(method.spaces)} spaces only, but the "
             f"actions here are {space}: choose one of {', '.join(able)}."
         )
+    check_windows(config)
     return method.learner(config, dims, device, dtype)
 
 

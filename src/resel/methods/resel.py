@@ -33,6 +33,7 @@ from resel.networks import (
     Dimensions,
     Network,
     StochasticPolicy,
+    encoder_spec,
 )
 from resel.optim import TargetClamp, Temperature, target_entropy
 from resel.randomness import torch_stream
@@ -141,6 +142,13 @@ class ReselLearner(Learner):
                     f"{name}={getattr(settings, name)} is for Discrete actions, and the actions "
                     "here are Box: leave it out."
                 )
+        encoder = self.config.encoder
+        assert encoder is not None
+        if settings.released_details and not encoder_spec(encoder).hidden_units:
+            raise ConfigError(
+                "released_details begins episodes with a random memory, which the encoder "
+                f"{encoder} cannot have, as it keeps or counts steps: choose another of them."
+            )
         self.temperature: Temperature = Temperature(
             settings.alpha,
             settings.lr_alpha,

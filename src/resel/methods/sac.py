@@ -22,7 +22,6 @@ from resel.config import Config, Count, at_least
 from resel.data import Batch, PerStep, Sampler, Schedule
 from resel.methods._off_policy import (
     SoftSettings,
-    embed_counted,
     presets,
     sampler_of,
     temperature_of,
@@ -87,9 +86,7 @@ class SACLearner(Learner):
 
         with torch.no_grad():
             y = self._target(batch, inputs, policy.detach(), alpha)
-        q = self.critic.values_of(
-            embed_counted(self.critic, inputs, batch.is_first), action[:, :-1]
-        )
+        q = self.critic.values_of(self.critic.embed_counted(inputs, batch.is_first), action[:, :-1])
         critic_loss = self._critic_loss(q, y, mask, n)
         self.step("critic", [critic_loss], metrics if want_metrics else None)
         self.follow(settings.tau)
@@ -148,7 +145,7 @@ class SACLearner(Learner):
     ) -> tuple[Tensor, Tensor]:
         """The loss and the policy's entropy (for Box actions, estimated from the sample)."""
         with torch.no_grad():
-            embedded = embed_counted(self.critic, inputs, batch.is_first)
+            embedded = self.critic.embed_counted(inputs, batch.is_first)
         draw = policy.draw(self.generators["noise"]).before_last()
         mask, n = batch.mask[:, :-1], batch.steps
         q = self._judgement(self.critic.values(embedded, draw.action, frozen=True))

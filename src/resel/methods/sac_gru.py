@@ -15,28 +15,13 @@ many.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from resel.methods import _recurrent
-from resel.methods._off_policy import ESCP, AlphaLoss, SoftSettings, presets
+from resel.methods._off_policy import ESCP, presets
 from resel.methods.registry import Method
 from resel.methods.sac import SACLearner
 from resel.networks import SequenceNetwork
-
-
-@dataclass(frozen=True)
-class SACGRUSettings(_recurrent.RecurrentSettings, SoftSettings):
-    """The hyperparameters of recurrent SAC."""
-
-    alpha_loss: AlphaLoss = "exp"
-    """What the temperature descends on: log alpha, or alpha itself (through exp), times how far the
-    entropy is above its target."""
-
-    def __post_init__(self) -> None:
-        SoftSettings.__post_init__(self)
-        _recurrent.RecurrentSettings.__post_init__(self)
-
 
 _GRAVITY: dict[str, Any] = {
     **ESCP,
@@ -52,14 +37,6 @@ _GRAVITY: dict[str, Any] = {
     "initialisation": "torch",
     "batch_windows": 16,
 }
-_SMALL: dict[str, Any] = {
-    **_recurrent.SMALL,
-    "lr_policy": 1e-3,
-    "lr_critic": 1e-3,
-    "lr_alpha": 3e-3,
-    "tau": 0.01,
-}
-
 METHOD = Method(
     name="sac-gru",
     title="SAC-GRU",
@@ -69,12 +46,12 @@ METHOD = Method(
     "Deep Reinforcement Learning (IanChar/GPIDE); on gravity tasks Luo et al. 2022, Adapt to "
     "Environment Sudden Changes by Learning a Context Sensitive Policy (FanmingL/ESCP)",
     learner=SACLearner,
-    settings=SACGRUSettings,
+    settings=_recurrent.RecurrentSACSettings,
     network=SequenceNetwork,
     encoder="gru",
     preset=presets(
         _recurrent.PAPER,
-        _SMALL,
+        {**_recurrent.SMALL, **_recurrent.QUICK_SAC},
         families={
             "gravity": _GRAVITY,
             "meta-RL": {**_recurrent.TRIALS, "reward_embedding": 16, "encoder_per_critic": False},

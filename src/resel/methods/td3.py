@@ -19,7 +19,7 @@ from torch import Tensor
 from resel import losses
 from resel.config import Config, Count, at_least, between, one_of, positive
 from resel.data import Batch, Sampler
-from resel.methods._off_policy import embed_counted, presets, sampler_of
+from resel.methods._off_policy import presets, sampler_of
 from resel.methods.base import Learner, Metrics
 from resel.methods.registry import Method
 from resel.networks import (
@@ -109,9 +109,7 @@ class TD3Learner(Learner):
 
         with torch.no_grad():
             y = self._target(batch, inputs)
-        q = self.critic.values_of(
-            embed_counted(self.critic, inputs, batch.is_first), action[:, :-1]
-        )
+        q = self.critic.values_of(self.critic.embed_counted(inputs, batch.is_first), action[:, :-1])
         critic_loss = losses.critic_loss(q, y, mask, n)
         self.step("critic", [critic_loss], metrics if want_metrics else None)
 
@@ -143,7 +141,7 @@ class TD3Learner(Learner):
 
     def policy_values(self, batch: Batch, inputs: ContextInputs) -> list[Tensor]:
         with torch.no_grad():
-            embedded = embed_counted(self.critic, inputs, batch.is_first)
+            embedded = self.critic.embed_counted(inputs, batch.is_first)
         action = self.policy(inputs, batch.is_first).mode()[:, :-1]
         first = self.settings.policy_loss == "q1"
         heads = torch.zeros(1, dtype=torch.long, device=self.device) if first else None

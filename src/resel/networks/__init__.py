@@ -3,6 +3,7 @@
 import sys
 
 from resel.networks.base import CriticNetwork, LrScope, Network, PolicyNetwork
+from resel.networks.batch_norm import BatchNorm, batch_norms, by_running_statistics
 from resel.networks.context import ContextCritic, ContextNetwork, ContextPolicy
 from resel.networks.distributions import (
     Categorical,
@@ -15,6 +16,7 @@ from resel.networks.distributions import (
 from resel.networks.encoders import (
     Encoder,
     EncoderSpec,
+    Longest,
     State,
     build_encoder,
     encoder_spec,
@@ -26,10 +28,12 @@ from resel.networks.inputs import ContextInputs, Dimensions, sequence_inputs
 from resel.networks.normalizer import ObservationNormalizer, RewardScale
 from resel.networks.plain import PlainCritic, PlainNetwork, PlainPolicy
 from resel.networks.sequence import SequenceCritic, SequenceNetwork, SequencePolicy
+from resel.networks.tokens import Normalized, TokenNetwork
 
 __all__ = [
     "ActivatedHeads",
     "Activation",
+    "BatchNorm",
     "Categorical",
     "ContextCritic",
     "ContextInputs",
@@ -42,8 +46,10 @@ __all__ = [
     "Encoder",
     "EncoderSpec",
     "Initialisation",
+    "Longest",
     "LrScope",
     "Network",
+    "Normalized",
     "ObservationNormalizer",
     "PlainCritic",
     "PlainNetwork",
@@ -57,8 +63,11 @@ __all__ = [
     "SquashedGaussian",
     "State",
     "StochasticPolicy",
+    "TokenNetwork",
     "activated_mlp",
+    "batch_norms",
     "build_encoder",
+    "by_running_statistics",
     "encoder_spec",
     "encoders",
     "is_compiling",

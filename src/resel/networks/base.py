@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
+from resel.networks.batch_norm import batch_norms
 from resel.networks.distributions import PolicyDistribution
 from resel.networks.encoders import State
 from resel.networks.inputs import ContextInputs
@@ -24,6 +25,11 @@ class Network(nn.Module, ABC):
         None for a network without one: all its parameters learn at one rate.
         """
         return ()
+
+    @property
+    def batch_statistics(self) -> bool:
+        """Whether it looks at several steps of a batch together while learning."""
+        return bool(batch_norms(self))
 
 
 class PolicyNetwork(Network):
@@ -56,6 +62,13 @@ class CriticNetwork(Network):
     @abstractmethod
     def embed(self, inputs: ContextInputs, is_first: Tensor) -> Any:
         """All that the heads need besides the action."""
+
+    def embed_counted(self, inputs: ContextInputs, is_first: Tensor) -> Any:
+        """The same at all steps of a row but the last, which never counts.
+
+        With rows of two steps, single transitions, this saves half of the critic's work.
+        """
+        return self.embed(ContextInputs(*(x[:, :-1] for x in inputs)), is_first[:, :-1])
 
     @abstractmethod
     def embed_step(self, inputs: ContextInputs, state: State) -> tuple[Any, State]:

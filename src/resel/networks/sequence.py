@@ -88,6 +88,23 @@ class SequenceNetwork:
         """Hidden layers of a head."""
         return [self.head_width] * (self.head_layers - 1) + [self.last_width or self.head_width]
 
+    @property
+    def embedding_activation(self) -> Activation | None:
+        """What follows the embeddings in front of the context encoder."""
+        return self.activation
+
+    def kinds(self, dims: Dimensions) -> list[tuple[int, int]]:
+        """What the context encoder reads: of each kind its size, and that of its embedding."""
+        kinds = [
+            (dims.observation, self.observation_embedding),
+            (dims.action, self.action_embedding),
+        ]
+        return [*kinds, (1, self.reward_embedding)] if self.reward_input else kinds
+
+    def trunk(self, config: Config, dims: Dimensions) -> SequenceTrunk:
+        """What leads from the inputs to a context."""
+        return SequenceTrunk(dims, config)
+
     def policy(self, config: Config, dims: Dimensions, *, deterministic: bool) -> PolicyNetwork:
         """The policy: a distribution, or one action with the config's `exploration_noise`."""
         noise = config.algorithm.exploration_noise if deterministic else None
@@ -101,12 +118,12 @@ class SequenceNetwork:
 
 
 class Embedding(nn.Module):
-    """A linear layer with an activation; of size 0 the input itself."""
+    """A linear layer, mostly with an activation; of size 0 the input itself."""
 
-    def __init__(self, inputs: int, size: int, activation: Activation) -> None:
+    def __init__(self, inputs: int, size: int, activation: Activation | None) -> None:
         super().__init__()
         self.linear = nn.Linear(inputs, size) if size else None
-        self._activation = ACTIVATIONS[activation]
+        self._activation = ACTIVATIONS[activation] if activation else None
         self.size = size or inputs
 
     def forward(self, x: Tensor, *, frozen: bool = False) -> Tensor:
@@ -115,7 +132,8 @@ class Embedding(nn.Module):
         weight, bias = self.linear.weight, self.linear.bias
         if frozen:
             weight, bias = weight.detach(), bias.detach()  # type: ignore[assignment]
-        return self._activation(F.linear(x, weight, bias))
+        y = F.linear(x, weight, bias)
+        return y if self._activation is None else self._activation(y)
 
 
 class SequenceEncoder(nn.Module):
@@ -155,15 +173,12 @@ class SequenceTrunk(nn.Module):
         super().__init__()
         sizes: SequenceNetwork = config.network
         self._reads_reward = sizes.reward_input
-        kinds = [
-            (dims.observation, sizes.observation_embedding),
-            (dims.action, sizes.action_embedding),
-            *([(1, sizes.reward_embedding)] if sizes.reward_input else []),
-        ]
+        kinds = sizes.kinds(dims)
         raw, embedded = (sum(sizes) for sizes in zip(*kinds, strict=True))
         joint = sizes.joint_embedding
         self.embeddings = nn.ModuleList(
-            Embedding(inputs, 0 if joint else size, sizes.activation) for inputs, size in kinds
+            Embedding(inputs, 0 if joint else size, sizes.embedding_activation)
+            for inputs, size in kinds
         )
         self.context_encoder = SequenceEncoder(
             raw if joint else embedded, embedded if joint else 0, config
@@ -172,6 +187,10 @@ class SequenceTrunk(nn.Module):
     def _embed(self, inputs: ContextInputs) -> Tensor:
         parts = [inputs.observation, inputs.last_action]
         parts += [inputs.last_reward] if self._reads_reward else []
+        return self._joined(parts)
+
+    def _joined(self, parts: Sequence[Tensor]) -> Tensor:
+        """The embedding of every kind of input, side by side."""
         pairs = zip(self.embeddings, parts, strict=True)
         return torch.cat([embedding(part) for embedding, part in pairs], -1)
 
@@ -182,6 +201,10 @@ class SequenceTrunk(nn.Module):
     def step(self, inputs: ContextInputs, state: State) -> tuple[Tensor, State]:
         """Context (rows, size) at one moment."""
         return self.context_encoder.step(self._embed(inputs), state)
+
+    def initial_state(self, rows: int) -> State:
+        """The state at the start of `rows` trajectories."""
+        return self.context_encoder.rnn.initial_state(rows)
 
     def parameters_of(self, scope: LrScope) -> Iterable[Tensor]:
         """The context encoder, or its recurrent layers alone."""
@@ -196,7 +219,7 @@ class SequencePolicy(PolicyNetwork):
         super().__init__()
         sizes: SequenceNetwork = config.network
         self._discrete, self._noise, self._log_std_min = dims.discrete, noise, sizes.log_std_min
-        self.trunk = SequenceTrunk(dims, config)
+        self.trunk = sizes.trunk(config, dims)
         self.shortcut = Embedding(dims.observation, sizes.policy_shortcut, sizes.activation)
         self.head = activated_mlp(
             self.trunk.context_encoder.size + self.shortcut.size,
@@ -225,7 +248,7 @@ class SequencePolicy(PolicyNetwork):
         return self._distribution(inputs.observation, context), state
 
     def initial_state(self, rows: int) -> State:
-        return self.trunk.context_encoder.rnn.initial_state(rows)
+        return self.trunk.initial_state(rows)
 
     def suitable_rows(self, lengths: Sequence[int]) -> int:
         return self.trunk.context_encoder.rnn.suitable_rows(lengths)
@@ -243,7 +266,7 @@ class SequenceCritic(CriticNetwork):
         self._single = not dims.discrete and outputs == 1
         branches = n_critics if sizes.encoder_per_critic else 1
         current = dims.observation if dims.discrete else dims.observation + dims.action
-        self.trunks = nn.ModuleList(SequenceTrunk(dims, config) for _ in range(branches))
+        self.trunks = nn.ModuleList(sizes.trunk(config, dims) for _ in range(branches))
         self.shortcuts = nn.ModuleList(
             Embedding(current, sizes.critic_shortcut, sizes.activation) for _ in range(branches)
         )
@@ -256,10 +279,18 @@ class SequenceCritic(CriticNetwork):
             sizes.head_initialisation,
             CRITIC_BOUND,
         )
+        self._counts_all = self.batch_statistics
 
     def embed(self, inputs: ContextInputs, is_first: Tensor) -> tuple[Tensor, list[Tensor]]:
         """o_t and the context of every trunk."""
         return inputs.observation, [trunk(inputs, is_first) for trunk in self.trunks]
+
+    def embed_counted(self, inputs: ContextInputs, is_first: Tensor) -> tuple[Tensor, list[Tensor]]:
+        if not self._counts_all:
+            return super().embed_counted(inputs, is_first)  # type: ignore[no-any-return]
+        # Which step is the last of a row depends on the layout, and all of them are in the means.
+        observation, contexts = self.embed(inputs, is_first)
+        return observation[:, :-1], [context[:, :-1] for context in contexts]
 
     def embed_step(
         self, inputs: ContextInputs, state: State
@@ -278,7 +309,7 @@ class SequenceCritic(CriticNetwork):
         found: list[Tensor] = []
         for trunk in self.trunks:
             assert isinstance(trunk, SequenceTrunk)
-            found.extend(trunk.context_encoder.rnn.initial_state(rows))
+            found.extend(trunk.initial_state(rows))
         return tuple(found)
 
     def values(

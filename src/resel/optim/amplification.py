@@ -13,7 +13,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from resel.networks import Categorical, ContextInputs, CriticNetwork, PolicyNetwork
+from resel.networks import (
+    Categorical,
+    ContextInputs,
+    CriticNetwork,
+    PolicyNetwork,
+    by_running_statistics,
+)
 from resel.optim.groups import ParameterGroup
 
 
@@ -30,7 +36,8 @@ def policy_outputs(policy: PolicyNetwork, sequences: Sequence[PackedInputs]) -> 
     """Of each sequence, what the policy would do at its steps: tanh(mean) or probabilities."""
     found = []
     for inputs, is_first, mask in sequences:
-        actions = policy(inputs, is_first)
+        with by_running_statistics(policy):
+            actions = policy(inputs, is_first)
         output = actions.log_probs.exp() if isinstance(actions, Categorical) else actions.mode()
         found.append(output[mask].double())  # (steps, A)
     return found
@@ -40,7 +47,8 @@ def policy_outputs(policy: PolicyNetwork, sequences: Sequence[PackedInputs]) -> 
 def critic_outputs(critic: CriticNetwork, sequence: PackedInputs, action: Tensor) -> Tensor:
     """What the critic's heads think of the actions taken, (steps, heads)."""
     inputs, is_first, mask = sequence
-    values = critic.values_of(critic.embed(inputs, is_first), action)
+    with by_running_statistics(critic):
+        values = critic.values_of(critic.embed(inputs, is_first), action)
     return values[:, mask].T.double()
 
 

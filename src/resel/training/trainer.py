@@ -15,7 +15,7 @@ from resel.config import Config
 from resel.data import Batch, Moment, ReplayBuffer
 from resel.envs import AnyEnv, Restarts
 from resel.errors import ConfigError, EnvironmentFault
-from resel.methods import Learner, build_learner, remedy
+from resel.methods import Learner, build_learner, check_episodes, remedy
 from resel.networks import Dimensions
 from resel.optim import READ_EVERY
 from resel.randomness import numpy_state, numpy_stream, restore_numpy
@@ -64,6 +64,8 @@ class Trainer:
         evaluation_env: AnyEnv | None = None,
     ) -> None:
         self.config, self._envs = config, list(envs)
+        for env in (*envs, *([evaluation_env] if evaluation_env else [])):
+            check_episodes(config, env)
         settings, seed = config.training, config.training.seed
         observation, action = envs[0].observation, envs[0].action
         self.learner: Learner = build_learner(

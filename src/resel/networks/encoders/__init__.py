@@ -4,8 +4,8 @@ An encoder of one's own is registered with `resel.register_encoder`, or named as
 the group `resel.encoders` by the package that has it.
 """
 
-from resel.networks.encoders import gated, mamba, mlp
-from resel.networks.encoders.base import Encoder, State
+from resel.networks.encoders import gated, mamba, mlp, smoothing, transformer
+from resel.networks.encoders.base import Encoder, Longest, State
 from resel.networks.encoders.registry import (
     EncoderSpec,
     build_encoder,
@@ -14,12 +14,20 @@ from resel.networks.encoders.registry import (
     register_encoder,
 )
 
-for _spec in (mamba.MAMBA, gated.GRU, gated.LSTM, mlp.MLP):
+for _spec in (
+    mamba.MAMBA,
+    gated.GRU,
+    gated.LSTM,
+    mlp.MLP,
+    transformer.TRANSFORMER,
+    smoothing.SMOOTHING,
+):
     register_encoder(_spec)
 
 __all__ = [
     "Encoder",
     "EncoderSpec",
+    "Longest",
     "State",
     "build_encoder",
     "encoder_spec",

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from torch import Tensor, nn
+
+from resel.errors import ConfigError
 
 State = tuple[Tensor, ...]
 """What a block carries from one moment to the next; each tensor begins with the row dimension,
@@ -33,9 +36,32 @@ class Encoder(nn.Module, ABC):
     def initial_state(self, rows: int) -> State:
         """Zeros of the right shapes."""
 
+    def initialise_embedding(self, layer: nn.Linear) -> None:
+        """First weights of a layer in front of it, where its own ask for some; else torch's."""
+
     def suitable_rows(self, lengths: Sequence[int]) -> int:
         """Rows a batch of trajectories should be laid out in: one without padding on a CPU,
         about equally full rows on devices that need more to do at a time."""
         if next(self.parameters()).device.type == "cpu":
             return 1
         return max(1, sum(lengths) // max(lengths))
+
+
+class Longest(NamedTuple):
+    """The longest trajectory that an encoder can read at once."""
+
+    observations: int
+    """All of its steps, and the observation behind the last."""
+    setting: str
+    """What is to be raised if it is too short."""
+    slides: bool
+    """Whether acting goes on behind it, with the newest steps."""
+
+    def check(self, observations: int) -> None:
+        """Refuse a longer one."""
+        if observations > self.observations:
+            raise ConfigError(
+                f"A trajectory has {observations:,} observations or more, and its encoder reads "
+                f"{self.observations:,}: train with a larger {self.setting}, or end episodes "
+                "earlier (max_episode_steps)."
+            )

@@ -48,5 +48,5 @@ MLP = EncoderSpec(
     MLPSettings,
     lambda settings, width: MLPEncoder(width, settings.n_layers),
     memory=False,
-    reach=1,
+    reach=lambda settings: 1,
 )

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from resel.config import Config
-from resel.networks.encoders.base import Encoder
+from resel.networks.encoders.base import Encoder, Longest
 from resel.registry import ENCODERS
+
+
+def _unlimited(settings: Any) -> None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -24,8 +28,16 @@ class EncoderSpec:
     """From settings and width to the encoder."""
     memory: bool = True
     """Whether it carries anything from one step to the next."""
-    reach: int | None = None
-    """How many steps back it can see; None for as long as the trajectory."""
+    reach: Callable[[Any], int | None] = _unlimited
+    """From settings to how many steps it sees while acting, the present one included; None for as
+    long as the trajectory."""
+    longest: Callable[[Any], Longest | None] = _unlimited
+    """From settings to the longest trajectory that it can read at once; None for any."""
+    batch_statistics: bool = False
+    """Whether steps of a batch see each other while learning, as with batch normalisation."""
+    hidden_units: bool = True
+    """Whether its state is activations alone, so that any small numbers are a state; not so where
+    it counts steps or keeps them."""
     build_from: Callable[[Any, int, int], Encoder] | None = None
     """From settings, inputs and width to an encoder whose inputs need not be as wide as it is; None
     if there is no such."""
