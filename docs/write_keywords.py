@@ -15,7 +15,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from resel.cli.methods import field_meanings
+from resel.cli._meanings import field_meanings
 from resel.config import Config, TrainingConfig
 from resel.methods import Method, default_method, get_method, own_methods
 from resel.networks import EncoderSpec, encoders

@@ -13,6 +13,9 @@ import tyro
 
 from resel.config import actions_of, field_names
 
+_PLACES = {"init_from": "RUN"}
+"""Text that names a thing of another kind than the setting."""
+
 
 class Flag(NamedTuple):
     """A setting as the command line has it."""
@@ -81,7 +84,7 @@ def _word(hint: Any, name: str) -> str:
         words = [str(word) for word in get_args(hint)]
         return words[0] if len(words) == 1 else f"{{{','.join(words)}}}"
     words_of: dict[Any, str] = {bool: "", int: "N", float: "NUMBER", Path: "PATH"}
-    return words_of.get(hint, name.upper())
+    return words_of.get(hint, _PLACES.get(name, name.upper()))
 
 
 def _default(value: Any, text: str) -> str:

@@ -159,7 +159,8 @@ class CheckedEnv(AnyEnv):
                 f"{self.called} raised {type(error).__name__} in reset(seed={seed}): {error}"
             ) from error
         pair = isinstance(start, tuple | list) and len(start) == 2
-        if not pair or not isinstance(start[1], Mapping):
+        # Two numbers are an observation alone; an info that says nothing may be anything else.
+        if not pair or isinstance(start[1], int | float | np.number | np.ndarray):
             given = f"{_kind(start[1])} as info" if pair else _kind(start)
             raise EnvironmentFault(
                 f"{self.called} returned {given} from reset(seed={seed}): {_RESET_RETURNS}."
