@@ -12,7 +12,7 @@ from resel.cli import main
 from resel.cli._meanings import field_meanings
 from resel.config import GROUPS, Config, actions_of
 from resel.methods import default_method, methods
-from resel.runs import may_change
+from resel.runs import MAY_DIFFER
 
 
 def shown(capsys: Any, *argv: str) -> tuple[str, list[str]]:
@@ -78,7 +78,7 @@ def test_the_environment_has_its_own_defaults(capsys: Any) -> None:
 
 def test_resuming_shows_what_may_change(finished: Path, capsys: Any) -> None:
     text, flags = shown(capsys, "resume", str(finished), "--help")
-    assert flags == [*(name.replace("_", "-") for name in may_change()), "wandb", "force"]
+    assert flags == [*(name.replace("_", "-") for name in MAY_DIFFER), "wandb", "force"]
     assert "(default: 60)" in text and "which a run keeps" in text
     _, every = shown(capsys, "resume", str(finished), "--help-all")
     assert "gamma" in every and "method" not in every

@@ -99,7 +99,7 @@ def test_a_class_in_a_file(
 
 
 def test_a_class_in_a_module_of_the_current_folder(world: Path, tiny_flags: list[str]) -> None:
-    flags = [*tiny_flags, "--steps", "10", "--run-dir", "run"]
+    flags = [*tiny_flags, "--steps", "40", "--run-dir", "run"]
     process = start("train", "own_track:Track", *flags)
     _, said = process.communicate(timeout=120)
     assert process.returncode == 0, said

@@ -14,7 +14,7 @@ from resel.cli._help import Page
 from resel.cli._training import train_run
 from resel.config import Config, TrainingConfig
 from resel.errors import ConfigError
-from resel.runs import may_change, saved_config
+from resel.runs import MAY_DIFFER, saved_config
 
 _Algorithm = TypeVar("_Algorithm")
 _Network = TypeVar("_Network")
@@ -65,7 +65,7 @@ def _resume_arguments(argv: Sequence[str]) -> tuple[ResumeArguments[Any, Any, An
     names = {"run": tyro.MISSING, "method": config.method, "encoder": config.encoder}
     page = Page(
         "resume RUN",
-        (*may_change(), "wandb", "force"),
+        (*MAY_DIFFER, "wandb", "force"),
         hidden=("method", "encoder"),
         rest="The {} other settings, which a run keeps",
     )

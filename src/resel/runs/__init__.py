@@ -7,7 +7,8 @@ from resel.runs.load_run import open_trainer, restore_newest
 from resel.runs.machine import describe_machine, differences, numeric_machine
 from resel.runs.memory import available_memory, format_bytes
 from resel.runs.metrics import MetricsLog, read_metrics
-from resel.runs.preflight import Resume, check_past, finished_result, may_change, saved_config
+from resel.runs.own_config import MAY_DIFFER
+from resel.runs.preflight import Resume, check_past, finished_result, saved_config
 from resel.runs.replay_log import ReplayLog, restore_trainer
 from resel.runs.retry import RetryWrites
 from resel.runs.run import Run
@@ -21,6 +22,7 @@ from resel.runs.segments import (
 from resel.runs.warm_start import WarmStart, warm_start
 
 __all__ = [
+    "MAY_DIFFER",
     "Bundle",
     "MetricsLog",
     "ReplayLog",
@@ -41,7 +43,6 @@ __all__ = [
     "finished_result",
     "format_bytes",
     "is_in_use",
-    "may_change",
     "numeric_machine",
     "open_trainer",
     "read_agent",

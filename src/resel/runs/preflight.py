@@ -32,11 +32,6 @@ def existing_directory(config: Config, path: Path) -> RunDirectory | None:
     return directory
 
 
-def may_change() -> tuple[str, ...]:
-    """The settings that a run may be continued with other values of."""
-    return MAY_DIFFER
-
-
 def saved_config(path: Path) -> Config:
     """The settings of the run in a directory."""
     return own_config(RunDirectory.open(path, read_only=True))
