@@ -25,6 +25,7 @@ from resel.networks.heads import ActivatedHeads, Activation, Initialisation, act
 from resel.networks.inputs import ContextInputs, Dimensions, sequence_inputs
 from resel.networks.normalizer import ObservationNormalizer, RewardScale
 from resel.networks.plain import PlainCritic, PlainNetwork, PlainPolicy
+from resel.networks.sale import Embeddings, SALECritic, SALENetwork, SALEPolicy
 from resel.networks.sequence import SequenceCritic, SequenceNetwork, SequencePolicy
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Deterministic",
     "Dimensions",
     "Draw",
+    "Embeddings",
     "Encoder",
     "EncoderSpec",
     "Initialisation",
@@ -51,6 +53,9 @@ __all__ = [
     "PolicyDistribution",
     "PolicyNetwork",
     "RewardScale",
+    "SALECritic",
+    "SALENetwork",
+    "SALEPolicy",
     "SequenceCritic",
     "SequenceNetwork",
     "SequencePolicy",
