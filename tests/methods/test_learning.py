@@ -25,6 +25,8 @@ _QUICK: dict[str, Any] = {
     "batch_windows": 16,
     "quantiles": 5,
     "lr_embeddings": 3e-3,
+    "lr_features": 3e-3,
+    "feature_layers": 2,
     "target_every": 50,
     "assessment_after": 0,
     "assessment_episodes": 8,

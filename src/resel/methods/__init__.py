@@ -4,7 +4,7 @@ A method of one's own is registered with `resel.register_method`, or named as an
 group `resel.methods` by the package that has it.
 """
 
-from resel.methods import mf_rnn, resel, sac, sac_gru, sac_mlp, td3, td3_mlp, td7, tqc
+from resel.methods import mf_rnn, resel, sac, sac_gru, sac_mlp, td3, td3_mlp, td3_ofe, td7, tqc
 from resel.methods._encoder_rate import EncoderRate
 from resel.methods.auto import STEPS as AUTO_STEPS
 from resel.methods.auto import Choice, World, auto_choices
@@ -23,7 +23,7 @@ from resel.methods.registry import (
 )
 from resel.methods.remedy import remedy
 
-for _module in (resel, sac, sac_mlp, td3, td3_mlp, tqc, td7, sac_gru, mf_rnn):
+for _module in (resel, sac, sac_mlp, td3, td3_mlp, tqc, td3_ofe, td7, sac_gru, mf_rnn):
     register_method(_module.METHOD)
 
 __all__ = [

@@ -24,6 +24,7 @@ from resel.networks.encoders import (
 from resel.networks.heads import ActivatedHeads, Activation, Initialisation, activated_mlp
 from resel.networks.inputs import ContextInputs, Dimensions, sequence_inputs
 from resel.networks.normalizer import ObservationNormalizer, RewardScale
+from resel.networks.ofe import Features, OFECritic, OFENetwork, OFEPolicy
 from resel.networks.plain import PlainCritic, PlainNetwork, PlainPolicy
 from resel.networks.sale import Embeddings, SALECritic, SALENetwork, SALEPolicy
 from resel.networks.sequence import SequenceCritic, SequenceNetwork, SequencePolicy
@@ -43,9 +44,13 @@ __all__ = [
     "Embeddings",
     "Encoder",
     "EncoderSpec",
+    "Features",
     "Initialisation",
     "LrScope",
     "Network",
+    "OFECritic",
+    "OFENetwork",
+    "OFEPolicy",
     "ObservationNormalizer",
     "PlainCritic",
     "PlainNetwork",
