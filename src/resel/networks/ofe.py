@@ -51,14 +51,14 @@ class OFENetwork(PlainNetwork):
 
 
 class _DenseLayer(nn.Module):
-    """x -> [swish(normalised(W x + b)), x], normalised over the steps of a batch while learning."""
+    """x -> [swish(normalised(W x)), x], normalised over the steps of a batch while learning."""
 
     mean: Tensor
     variance: Tensor
 
     def __init__(self, inputs: int, units: int) -> None:
         super().__init__()
-        self.linear = nn.Linear(inputs, units)
+        self.linear = nn.Linear(inputs, units, bias=False)  # normalising would take it off again
         self.scale, self.shift = nn.Parameter(torch.ones(units)), nn.Parameter(torch.zeros(units))
         self.register_buffer("mean", torch.zeros(units))
         self.register_buffer("variance", torch.ones(units))
@@ -73,7 +73,7 @@ class _DenseLayer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:  # (..., I) -> (..., U + I)
         """By the running mean and variance; no gradient reaches the weights."""
-        y = F.linear(x, self.linear.weight.detach(), self.linear.bias.detach())
+        y = F.linear(x, self.linear.weight.detach())
         scale, shift = self.scale.detach(), self.shift.detach()
         return self._output(y, self.mean, self.variance, scale, shift, x)
 
