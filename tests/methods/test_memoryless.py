@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from slow_updates import BOX, DISCRETE, SlowMethod, make_batch, make_learner, steps_of
+from slow_steps import BOX, DISCRETE, SlowMethod, make_batch, make_learner, steps_of
 from torch import Tensor
 
 from resel.config import Config

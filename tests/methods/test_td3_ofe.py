@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from slow_updates import BOX, SlowMethod, make_batch, make_learner, steps_of
+from slow_steps import BOX, SlowMethod, make_batch, make_learner, steps_of
 from torch import Tensor, nn
 
 from resel.data import Batch, Moment

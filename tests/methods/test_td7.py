@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from slow_updates import BOX, SlowMethod, make_batch, make_learner, steps_of
+from slow_steps import BOX, SlowMethod, make_batch, make_learner, steps_of
 from torch import Tensor, nn
 
 from resel import Agent
