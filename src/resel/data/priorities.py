@@ -28,6 +28,8 @@ class Priorities:
         """Episodes stored since the last draw."""
         self._known = -1
         """How many episodes the buffer had been given when it was last looked at."""
+        self._end = 0
+        """Behind the last slot that held a step then."""
 
     def add(self) -> None:
         """An episode was stored."""
@@ -37,7 +39,7 @@ class Priorities:
         """Slots of `count` steps, each drawn in proportion to its priority."""
         if self._new or self._known != buffer.added:
             self._look_at(buffer)
-        ends = np.cumsum(self.values, dtype=np.float64)
+        ends = np.cumsum(self.values[: self._end], dtype=np.float64)
         drawn = np.minimum(rng.random(count) * ends[-1], np.nextafter(ends[-1], 0))
         at: NDArray[np.int64] = np.searchsorted(ends, drawn, side="right")
         return at
@@ -51,6 +53,7 @@ class Priorities:
         values = self.values[: len(held)]
         values[~held] = 0
         values[held & (values == 0)] = self.largest
+        self._end = int(np.flatnonzero(held)[-1]) + 1
         self._new, self._known = 0, buffer.added
 
     def set(self, at: NDArray[np.int64], values: Floats) -> None:
