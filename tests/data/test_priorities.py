@@ -56,6 +56,12 @@ def test_steps_that_have_left_are_not_drawn_and_leave_nothing_to_those_in_their_
     assert priorities.largest == priorities.values[buffer.held_steps()].max() < 5
 
 
+def test_a_ring_may_be_larger_than_was_announced() -> None:
+    buffer, priorities = ReplayBuffer(CAPACITY, 1, 1), Priorities(3)
+    store(buffer, priorities, episode(15, 1.0))
+    np.testing.assert_allclose(shares(priorities, buffer)[:15], 1 / 15, atol=0.01)
+
+
 def test_a_batch_tells_which_of_its_steps_ended_a_world() -> None:
     buffer, priorities = ReplayBuffer(CAPACITY, 1, 1), Priorities(CAPACITY)
     for number in range(6):

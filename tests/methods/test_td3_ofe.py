@@ -149,6 +149,7 @@ def test_the_features_of_a_step_that_is_not_finite_are_forgotten() -> None:
 def test_features_come_first_and_then_both_in_turn() -> None:
     learner = make_learner(BOX, **SIZES, pretraining_updates=2500)
     schedule, made = learner.schedule, []
+    assert schedule.due(Moment(0, 6, 0, 0)) == 2506  # looking ahead
     for step in range(6):
         made.append(schedule.due(Moment(step, step + 1, 0, 0)))
         learner.updates += made[-1]

@@ -213,6 +213,13 @@ def test_more_episodes_are_asked_for_and_less_of_them(best: float, asked: float)
     assert [judge(asked + 0.1), judge(asked + 0.1)] == [(0, 1), (8, 2)]
 
 
+def test_looking_ahead_counts_steps_and_judges_nothing() -> None:
+    judge = Judge(updates_per_step=0.5)
+    before = judge.assessment.state()["assessment"]
+    assert judge.assessment.due(Moment(10, 110, 10, 110)) == 50
+    assert torch.equal(judge.assessment.state()["assessment"], before)
+
+
 def test_updates_per_step_and_their_rest() -> None:
     judge = Judge(updates_per_step=0.3)
     assert sum(judge(1.0, length=3)[0] for _ in range(20)) in (17, 18)

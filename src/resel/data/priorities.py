@@ -46,11 +46,13 @@ class Priorities:
 
     def _look_at(self, buffer: ReplayBuffer) -> None:
         """Forget steps that have left, and rate those that are new."""
+        held = buffer.held_steps()
+        if len(held) > len(self.values):  # a ring that is larger than was announced
+            self.values = np.pad(self.values, (0, len(held) - len(self.values)))
+        values = self.values[: len(held)]
         episodes = list(buffer)
         for episode in episodes[max(0, len(episodes) - self._new) :]:
-            self.values[episode.begin : episode.begin + episode.length] = 0
-        held = buffer.held_steps()
-        values = self.values[: len(held)]
+            values[episode.begin : episode.begin + episode.length] = 0
         values[~held] = 0
         values[held & (values == 0)] = self.largest
         self._end = int(np.flatnonzero(held)[-1]) + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from resel.data.trajectory import Trajectory
@@ -72,7 +72,7 @@ class PerRollout:
 class Pretrained:
     """`first` updates as soon as there is something to learn from, then those of `then`.
 
-    They are made in parts, between which a run can be stopped.
+    They are made in parts, one for each step, between which a run can be stopped.
     """
 
     first: int
@@ -82,5 +82,8 @@ class Pretrained:
     part: int = 1000
 
     def due(self, moment: Moment) -> int:
-        left = self.first - self.made()
-        return min(left, self.part) if left > 0 else self.then.due(moment)
+        left = max(0, self.first - self.made())
+        rest = replace(moment, before=moment.before + math.ceil(left / self.part))
+        if rest.before >= moment.step:
+            return min(left, self.part * (moment.step - moment.before))
+        return left + self.then.due(rest)

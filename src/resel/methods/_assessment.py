@@ -35,7 +35,12 @@ class Assessment:
         """Episodes that it takes."""
 
     def due(self, moment: Moment) -> int:
-        """Take in the episodes that ended; the updates to make now."""
+        """Take in the episodes that ended; the updates to make now.
+
+        Who looks ahead knows no episodes, but how many steps they will have: each brings its share.
+        """
+        if not moment.ended:
+            return math.floor((moment.finished - moment.finished_before) * self._rate)
         judged = False
         for trajectory in moment.ended:
             begun = moment.step - len(trajectory) * self._envs
