@@ -66,7 +66,9 @@ def test_a_batch_tells_which_of_its_steps_ended_a_world() -> None:
     buffer, priorities = ReplayBuffer(CAPACITY, 1, 1), Priorities(CAPACITY)
     for number in range(6):
         store(buffer, priorities, episode(5, float(number), number % 2 == 0))
-    batch = PrioritizedTransitions(200, priorities).draw(buffer, np.random.default_rng(2), len)
+    sampler = PrioritizedTransitions(200, priorities)
+    assert str(sampler) == "200 single steps, by their priorities"  # as the start of a run shows it
+    batch = sampler.draw(buffer, np.random.default_rng(2), len)
     now, after = batch.observation[:, 0, 0].numpy(), batch.observation[:, 1, 0].numpy()
     np.testing.assert_allclose(after - now, 0.01, atol=1e-5)
     number, step = np.floor(now + 1e-3), np.round(100 * (now % 1)) % 100

@@ -112,6 +112,9 @@ class PrioritizedTransitions:
     count: int
     priorities: Priorities
 
+    def __str__(self) -> str:
+        return f"{self.count:,} single steps, by their priorities"
+
     def draw(
         self, buffer: ReplayBuffer, rng: np.random.Generator, suitable_rows: SuitableRows
     ) -> Batch:
