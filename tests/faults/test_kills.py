@@ -148,9 +148,12 @@ def test_killed_thirty_times(
     [
         ["Pendulum-V-v0", "--method", "td3", "--head-width", "8"],  # single steps
         ["Pendulum-V-v0", "--method", "sac-gru", "--width", "8", "--head-width", "8"],  # windows
+        pytest.param(  # priorities, a policy that is kept, updates at the end of episodes
+            ["Pendulum-V-v0", "--method", "td7", "--target-every", "7"], marks=pytest.mark.slow
+        ),
         ["TMaze-v0", "--lr-ce", "auto", "--width", "8", "--head-width", "8"],  # whole episodes
     ],
-    ids=["td3", "sac-gru", "resel with rates and exploration of its own"],
+    ids=["td3", "sac-gru", "td7", "resel with rates and exploration of its own"],
 )
 def test_every_kind_of_method_survives_kills(flags: list[str], tmp_path: Path, tally: Any) -> None:
     command = ["train", *flags, "--preset", "small", "--max-episode-steps", "40"]

@@ -32,7 +32,7 @@ from method_cases import (
 from torch import Tensor
 
 from resel import Agent, Config
-from resel.data import Batch, Moment
+from resel.data import Batch, Moment, Trajectory
 from resel.errors import UnsupportedSpaceError
 from resel.methods import Learner, Method, methods, register_method
 from resel.networks import (
@@ -93,7 +93,7 @@ def test_a_learner_restored_goes_on_as_the_one_that_was_saved(
     again.restore(tensors, document)
     same_bits(tensors_of(again), tensors_of(learner))
     for one in (learner, again):
-        learn(one, several(learner, space, 7))
+        learn(one, several(one, space, 7))
     same_bits(tensors_of(again), tensors_of(learner))
     assert again.state()[1] == learner.state()[1]
 
@@ -297,10 +297,18 @@ def test_a_batch_can_be_drawn_from_few_episodes(
 @every_method
 def test_updates_fall_due(method: Method) -> None:
     learner = small_learner(small_config(method), method.spaces[0])
-    due = [
-        learner.schedule.due(Moment(step, step + 1, step // 10 * 10, (step + 1) // 10 * 10))
-        for step in range(10_000)
-    ]
+    schedule, length = learner.schedule, 10
+    trajectory = Trajectory(
+        np.zeros((length + 1, 3), np.float32),
+        np.zeros((length, 1), np.float32),
+        np.ones(length, np.float32),
+        terminated=True,
+    )
+    due = []
+    for step in range(10_000):
+        before, after = step // length * length, (step + 1) // length * length
+        ended = (trajectory,) if after > before else ()
+        due.append(schedule.due(Moment(step, step + 1, before, after, ended)))
     assert all(isinstance(count, int) and count >= 0 for count in due)
     assert sum(due) > 0
 

@@ -81,6 +81,12 @@ def test_defaults_are_the_methods_own() -> None:
         ("tqc", "Hopper-v2", {"dropped_quantiles": 5, "critic_width": 512, "critic_layers": 3}),
         ("tqc", "HalfCheetah-v2", {"dropped_quantiles": 0, "warmup_steps": 0}),
         ("tqc", "Ant-v2", {"dropped_quantiles": 2, "n_critics": 5, "learn_after": 256}),
+        ("td7", "Ant-v2", {"batch_transitions": 256, "warmup_steps": 25_000, "target_every": 250}),
+        ("td7", "Ant-v2", {"assessment_after": 750_000, "assessment_episodes": 20}),
+        ("td3-ofe", "Ant-v2", {"lr_critic": 1e-3, "lr_features": 3e-4, "feature_layers": 6}),
+        ("td3-ofe", "Ant-v2", {"warmup_steps": 10_000, "pretraining_updates": 10_000}),
+        ("td3-ofe", "HalfCheetah-v2", {"feature_layers": 8, "predicted_size": None}),
+        ("td3-ofe", "Humanoid-v2", {"feature_layers": 8, "predicted_size": 292}),
     ],
 )
 def test_settings_of_the_sources(method: str, task: str, expected: dict[str, Any]) -> None:

@@ -33,6 +33,9 @@ CASES = [
     ("lstm", 1, False, 60, {"alpha": 0.2}),
     ("gru", 1, False, 12, {}),  # in the warm-up
     ("gru", 1, False, 57, {"buffer_steps": 25}),  # the ring has gone round
+    (None, 1, False, 57, {"method": "td7", "buffer_steps": 25, "target_every": 3}),
+    (None, 2, False, 58, {"method": "td7", "assessment_after": 0, "assessment_episodes": 3}),
+    (None, 1, False, 57, {"method": "td3-ofe", "pretraining_updates": 20}),
 ]
 
 
@@ -41,7 +44,7 @@ def test_the_continued_run_is_the_same_run(
     make_trainer: Make,
     everything: Everything,
     tmp_path: Path,
-    encoder: str,
+    encoder: str | None,
     num_envs: int,
     discrete: bool,
     stop: int,

@@ -265,8 +265,8 @@ class AgentKeywords(LoopKeywords, total=False):
     """Width of the critic's hidden layers; None takes the policy's sizes."""
     critic_layers: int | None
     """Hidden layers of the critic; None takes the policy's."""
-    activation: Literal["relu", "leaky_relu"]
-    """What follows a hidden layer: relu or leaky_relu."""
+    activation: Literal["relu", "leaky_relu", "elu"]
+    """What follows a hidden layer: relu, leaky_relu or elu."""
     initialisation: Literal["torch", "fan_out"] | Literal["torch", "xavier", "orthogonal"]
     """First weights: torch's own, or fan_out, near zero in the last layer (pomdp-baselines)."""
     log_std_min: float
@@ -283,6 +283,29 @@ class AgentKeywords(LoopKeywords, total=False):
     """Quantiles of each critic."""
     dropped_quantiles: int
     """How many of these, counted for each critic, the target leaves out at the top."""
+    lr_features: float
+    """Learning rate of the features."""
+    pretraining_updates: int
+    """Updates of the features alone before anything else learns."""
+    feature_units: int
+    """Units that are added to an observation, and once more to its features and the action."""
+    feature_layers: int
+    """Layers that share these units, each time."""
+    predicted_size: int | None
+    """How many numbers of the next observation the features foretell, from the first on; None takes
+    all."""
+    lr_embeddings: float
+    """Learning rate of the embeddings."""
+    priority_exponent: float
+    """A step's priority is max(|error|, 1) to this power; 0 draws all steps alike."""
+    target_every: int
+    """Updates between two copies into the targets."""
+    assessment_episodes: int
+    """Episodes after which a policy that was never worse than the one kept is kept instead."""
+    assessment_after: int
+    """Updates before which a single episode is enough for that; 0 never lets one be enough."""
+    assessment_share: float
+    """What is to be reached falls to this share when more episodes begin to be asked for."""
     batch_windows: int
     """Windows in a batch, drawn uniformly over all steps at which one can begin."""
     observation_embedding: int

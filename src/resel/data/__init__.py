@@ -2,15 +2,17 @@
 
 from resel.data.buffer import EpisodeSlice, ReplayBuffer
 from resel.data.packing import Batch, pack
+from resel.data.priorities import Priorities
 from resel.data.samplers import (
     NewestEpisodes,
+    PrioritizedTransitions,
     Sampler,
     Trajectories,
     Transitions,
     Windows,
     WindowsBySteps,
 )
-from resel.data.schedules import Moment, PerEpisode, PerRollout, PerStep, Schedule
+from resel.data.schedules import Moment, PerEpisode, PerRollout, PerStep, Pretrained, Schedule
 from resel.data.trajectory import Trajectory, constant_columns
 
 __all__ = [
@@ -21,6 +23,9 @@ __all__ = [
     "PerEpisode",
     "PerRollout",
     "PerStep",
+    "Pretrained",
+    "Priorities",
+    "PrioritizedTransitions",
     "ReplayBuffer",
     "Sampler",
     "Schedule",

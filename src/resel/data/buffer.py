@@ -58,7 +58,7 @@ class ReplayBuffer:
         self.capacity = capacity
         # By name, so that saved episodes do not depend on the order they are told in.
         sizes = dict(sorted((columns or {}).items()))
-        slots = capacity + max(capacity // _SLACK, 1)
+        slots = self.slots_of(capacity)
         try:
             self.observations: Floats = np.zeros((slots, observation_size), np.float32)
             self.actions: Floats = np.zeros((slots, action_size), np.float32)
@@ -81,7 +81,13 @@ class ReplayBuffer:
         self._steps = 0
 
     @staticmethod
+    def slots_of(capacity: int) -> int:
+        """Slots of the ring that holds so many steps."""
+        return capacity + max(capacity // _SLACK, 1)
+
+    @classmethod
     def planned_bytes(
+        cls,
         capacity: int,
         observation_size: int,
         action_size: int,
@@ -89,7 +95,7 @@ class ReplayBuffer:
     ) -> int:
         """Memory of a full buffer."""
         width = observation_size + action_size + 1 + sum((columns or {}).values())
-        return 4 * (capacity + max(capacity // _SLACK, 1)) * width
+        return 4 * cls.slots_of(capacity) * width
 
     @property
     def column_sizes(self) -> dict[str, int]:
@@ -210,6 +216,20 @@ class ReplayBuffer:
         left = index.ends[episode] - drawn  # 1 at the last step of an episode
         at = index.begin[episode] + index.length[episode] - left
         return at, index.terminated[episode] & (left == 1)
+
+    def held_steps(self) -> NDArray[np.bool_]:
+        """Which slots of the ring hold a step now. (slots,)"""
+        index = self._indexed()
+        change = np.zeros(len(self.rewards), np.int8)
+        change[index.begin] = 1
+        change[index.begin + index.length] = -1  # the slot of o_L, where no other episode begins
+        held: NDArray[np.bool_] = np.cumsum(change, dtype=np.int8) > 0
+        return held
+
+    def ended_worlds(self, at: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of the steps in these slots ended a world."""
+        index = self._indexed()
+        return np.isin(at, (index.begin + index.length - 1)[index.terminated])
 
     def newest(self, steps: int) -> list[EpisodeSlice]:
         """The newest episodes, oldest of them first, that hold at least `steps` steps."""

@@ -9,9 +9,11 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from resel.data.buffer import ReplayBuffer
 from resel.data.packing import Batch, pack
+from resel.data.priorities import Priorities
 
 SuitableRows = Callable[[Sequence[int]], int]
 """From the lengths of pieces to the rows they should be laid out in: the encoder's to say."""
@@ -100,27 +102,49 @@ class Transitions:
     def draw(
         self, buffer: ReplayBuffer, rng: np.random.Generator, suitable_rows: SuitableRows
     ) -> Batch:
-        at, terminated = buffer.sample_steps(self.count, rng)
-        both = at[:, None] + np.arange(2)  # (count, 2)
-        first = np.zeros((self.count, 2), np.bool_)
-        first[:, 0] = True
-        action = np.zeros((self.count, 2, buffer.actions.shape[1]), np.float32)
-        reward, ended = np.zeros((2, self.count, 2), np.float32)
-        action[:, 0], reward[:, 0], ended[:, 0] = buffer.actions[at], buffer.rewards[at], terminated
-        return Batch(
-            torch.from_numpy(buffer.observations[both]),
-            torch.from_numpy(action),
-            torch.from_numpy(reward),
-            torch.from_numpy(ended),
-            torch.from_numpy(first),
-            torch.from_numpy(first.copy()),
-            steps=self.count,
-            padding=0,
-            origins=tuple(at.tolist()),
-            extras={
-                name: torch.from_numpy(column[both]) for name, column in buffer.columns.items()
-            },
-        )
+        return _transitions(buffer, *buffer.sample_steps(self.count, rng))
+
+
+@dataclass(frozen=True)
+class PrioritizedTransitions:
+    """The same, each step drawn in proportion to its priority."""
+
+    count: int
+    priorities: Priorities
+
+    def __str__(self) -> str:
+        return f"{self.count:,} single steps, by their priorities"
+
+    def draw(
+        self, buffer: ReplayBuffer, rng: np.random.Generator, suitable_rows: SuitableRows
+    ) -> Batch:
+        at = self.priorities.draw(buffer, self.count, rng)
+        return _transitions(buffer, at, buffer.ended_worlds(at))
+
+
+def _transitions(
+    buffer: ReplayBuffer, at: NDArray[np.int64], terminated: NDArray[np.bool_]
+) -> Batch:
+    """Rows of two steps from these slots of the ring; where the world ended after the first."""
+    count = len(at)
+    both = at[:, None] + np.arange(2)  # (count, 2)
+    first = np.zeros((count, 2), np.bool_)
+    first[:, 0] = True
+    action = np.zeros((count, 2, buffer.actions.shape[1]), np.float32)
+    reward, ended = np.zeros((2, count, 2), np.float32)
+    action[:, 0], reward[:, 0], ended[:, 0] = buffer.actions[at], buffer.rewards[at], terminated
+    return Batch(
+        torch.from_numpy(buffer.observations[both]),
+        torch.from_numpy(action),
+        torch.from_numpy(reward),
+        torch.from_numpy(ended),
+        torch.from_numpy(first),
+        torch.from_numpy(first.copy()),
+        steps=count,
+        padding=0,
+        origins=tuple(at.tolist()),
+        extras={name: torch.from_numpy(column[both]) for name, column in buffer.columns.items()},
+    )
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Protocol
+
+from resel.data.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,8 @@ class Moment:
     """Steps of finished episodes before it."""
     finished: int
     """Steps of finished episodes after it."""
+    ended: tuple[Trajectory, ...] = ()
+    """The episodes that ended with it."""
 
 
 class Schedule(Protocol):
@@ -61,3 +66,24 @@ class PerRollout:
 
     def due(self, moment: Moment) -> int:
         return moment.finished // self.steps - moment.finished_before // self.steps
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """`first` updates as soon as there is something to learn from, then those of `then`.
+
+    They are made in parts, one for each step, between which a run can be stopped.
+    """
+
+    first: int
+    made: Callable[[], int]
+    """Updates made so far."""
+    then: Schedule
+    part: int = 1000
+
+    def due(self, moment: Moment) -> int:
+        left = max(0, self.first - self.made())
+        rest = replace(moment, before=moment.before + math.ceil(left / self.part))
+        if rest.before >= moment.step:
+            return min(left, self.part * (moment.step - moment.before))
+        return left + self.then.due(rest)

@@ -11,12 +11,20 @@ a last dimension of A, and the distribution's draw takes the expectation (`Draw.
 
 from resel.losses.actor import forward_policy_term, soft_policy_term
 from resel.losses.quantile import quantile_huber_loss, quantile_target, truncated_quantiles
-from resel.losses.td import critic_loss, masked_mean, next_step, soft_value, td_target
+from resel.losses.td import (
+    critic_loss,
+    lap_loss,
+    masked_mean,
+    next_step,
+    soft_value,
+    td_target,
+)
 from resel.losses.temperature import temperature_loss, temperature_loss_exp
 
 __all__ = [
     "critic_loss",
     "forward_policy_term",
+    "lap_loss",
     "masked_mean",
     "next_step",
     "quantile_huber_loss",

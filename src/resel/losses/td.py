@@ -31,6 +31,16 @@ def td_target(reward: Tensor, terminated: Tensor, next_value: Tensor, gamma: flo
     return reward + gamma * (1 - terminated) * next_value
 
 
+def lap_loss(q: Tensor, y: Tensor, mask: Tensor, n: int) -> Tensor:
+    """Huber loss, here 0.5 d^2 below 1 and |d| from there on, summed over the heads.
+
+    Fujimoto et al. 2020, An Equivalence between Loss Functions and Non-Uniform Sampling in
+    Experience Replay: the loss that goes with priorities of max(|d|, 1)^alpha.
+    """
+    size = (q - y).abs()
+    return masked_mean(torch.where(size < 1, 0.5 * size.square(), size).sum(0), mask, n)
+
+
 def critic_loss(q: Tensor, y: Tensor, mask: Tensor, n: int) -> Tensor:
     """Squared error summed over the heads, averaged over steps.
 

@@ -14,6 +14,8 @@ from resel.methods import (
     sac_transformer,
     td3,
     td3_mlp,
+    td3_ofe,
+    td7,
     tqc,
 )
 from resel.methods._encoder_rate import EncoderRate
@@ -42,6 +44,8 @@ for _module in (
     td3,
     td3_mlp,
     tqc,
+    td3_ofe,
+    td7,
     sac_gru,
     mf_rnn,
     sac_transformer,

@@ -130,10 +130,15 @@ class Learner(ABC):
 
     @property
     def policy(self) -> PolicyNetwork:
-        """What acts."""
+        """What acts while learning."""
         policy = self.networks["policy"]
         assert isinstance(policy, PolicyNetwork)
         return policy
+
+    @property
+    def evaluation_policy(self) -> PolicyNetwork:
+        """What acts when it counts: in evaluations, and when an agent is asked for an action."""
+        return self.policy
 
     @property
     def critic(self) -> CriticNetwork:

@@ -113,7 +113,7 @@ class TD3Learner(Learner):
         critic_loss = losses.critic_loss(q, y, mask, n)
         self.step("critic", [critic_loss], metrics if want_metrics else None)
 
-        if (self.updates + 1) % settings.policy_delay == 0:
+        if self.learns_policy:
             values = self.policy_values(batch, inputs)
             self.step("policy", values, metrics if want_metrics else None)
             self.follow(settings.tau)
@@ -127,6 +127,11 @@ class TD3Learner(Learner):
             }
         self.updates += 1
         return metrics
+
+    @property
+    def learns_policy(self) -> bool:
+        """Whether the coming update is one of the policy too."""
+        return (self.updates + 1) % self.settings.policy_delay == 0
 
     def _target(self, batch: Batch, inputs: ContextInputs) -> Tensor:
         """y (rows, length - 1), from the targets of policy and critics one step further."""

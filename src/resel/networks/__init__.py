@@ -26,7 +26,9 @@ from resel.networks.encoders import (
 from resel.networks.heads import ActivatedHeads, Activation, Initialisation, activated_mlp
 from resel.networks.inputs import ContextInputs, Dimensions, sequence_inputs
 from resel.networks.normalizer import ObservationNormalizer, RewardScale
+from resel.networks.ofe import Features, OFECritic, OFENetwork, OFEPolicy
 from resel.networks.plain import PlainCritic, PlainNetwork, PlainPolicy
+from resel.networks.sale import Embeddings, SALECritic, SALENetwork, SALEPolicy
 from resel.networks.sequence import SequenceCritic, SequenceNetwork, SequencePolicy
 from resel.networks.tokens import Normalized, TokenNetwork
 
@@ -43,13 +45,18 @@ __all__ = [
     "Deterministic",
     "Dimensions",
     "Draw",
+    "Embeddings",
     "Encoder",
     "EncoderSpec",
+    "Features",
     "Initialisation",
     "Longest",
     "LrScope",
     "Network",
     "Normalized",
+    "OFECritic",
+    "OFENetwork",
+    "OFEPolicy",
     "ObservationNormalizer",
     "PlainCritic",
     "PlainNetwork",
@@ -57,6 +64,9 @@ __all__ = [
     "PolicyDistribution",
     "PolicyNetwork",
     "RewardScale",
+    "SALECritic",
+    "SALENetwork",
+    "SALEPolicy",
     "SequenceCritic",
     "SequenceNetwork",
     "SequencePolicy",

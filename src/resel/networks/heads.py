@@ -17,15 +17,19 @@ from torch.nn import functional as F
 
 from resel.networks.ensemble import plain_heads
 
-Activation = Literal["relu", "leaky_relu"]
+Activation = Literal["relu", "leaky_relu", "elu"]
 Initialisation = Literal["torch", "fan_out"]
 """torch: its default, uniform in ±1/sqrt(inputs). fan_out: hidden weights uniform in
 ±1/sqrt(outputs), their biases 0.1, the last layer within ±3e-3 (critic) or ±1e-3 (policy)."""
 
 POLICY_BOUND, CRITIC_BOUND = 1e-3, 3e-3
 """Of the last layer with `fan_out`."""
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "leaky_relu": F.leaky_relu}
-_MODULES = {"relu": nn.ReLU, "leaky_relu": nn.LeakyReLU}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "leaky_relu": F.leaky_relu,
+    "elu": F.elu,
+}
+_MODULES = {"relu": nn.ReLU, "leaky_relu": nn.LeakyReLU, "elu": nn.ELU}
 _BIAS = 0.1
 
 

@@ -37,7 +37,7 @@ class PlainNetwork:
     critic_layers: Count | None = None
     """Hidden layers of the critic; None takes the policy's."""
     activation: Activation = "relu"
-    """What follows a hidden layer: relu or leaky_relu."""
+    """What follows a hidden layer: relu, leaky_relu or elu."""
     initialisation: Initialisation = "torch"
     """First weights: torch's own, or fan_out, near zero in the last layer (pomdp-baselines)."""
     log_std_min: float = only_for("Box", -20.0)

@@ -63,7 +63,7 @@ class SequenceNetwork:
     encoder_per_critic: bool = True
     """Give every critic head embeddings, a context encoder and a shortcut of its own."""
     activation: Activation = "relu"
-    """What follows embeddings, shortcuts and hidden layers: relu or leaky_relu."""
+    """What follows embeddings, shortcuts and hidden layers: relu, leaky_relu or elu."""
     head_initialisation: Initialisation = "fan_out"
     """First weights of the heads: torch's own, or fan_out: within 1/sqrt(outputs), near zero in the
     last layer."""

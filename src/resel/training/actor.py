@@ -12,7 +12,13 @@ from torch import Tensor
 
 from resel.errors import DivergedError
 from resel.methods import Learner, remedy
-from resel.networks import Categorical, ContextInputs, PolicyDistribution, State
+from resel.networks import (
+    Categorical,
+    ContextInputs,
+    PolicyDistribution,
+    PolicyNetwork,
+    State,
+)
 
 
 @dataclass(frozen=True)
@@ -50,18 +56,26 @@ class PolicyState:
 
 
 class Actor:
-    """Runs the learner's policy one step at a time."""
+    """Runs one of the learner's policies one step at a time.
 
-    def __init__(self, learner: Learner) -> None:
-        self._learner = learner
+    It is the one that learns where an actor `explores`, else the one that the learner is judged by;
+    for most methods they are the same.
+    """
+
+    def __init__(self, learner: Learner, *, explores: bool = False) -> None:
+        self._learner, self._explores = learner, explores
         self._dims, self.device = learner.dims, learner.device
         self._row_shapes = _row_shapes(self.initial_state(1))
         self.reads_reward = bool(getattr(learner.config.network, "reward_input", False))
 
+    @property
+    def _policy(self) -> PolicyNetwork:
+        return self._learner.policy if self._explores else self._learner.evaluation_policy
+
     def initial_state(self, rows: int) -> PolicyState:
         """The state at the start of an episode."""
         return PolicyState(
-            self._learner.policy.initial_state(rows),
+            self._policy.initial_state(rows),
             torch.zeros(rows, self._dims.observation, device=self.device),
             torch.zeros(rows, self._dims.action, device=self.device),
         )
@@ -93,7 +107,7 @@ class Actor:
         The state returned still holds the last action: see `remember`.
         """
         inputs = self._inputs(observation, reward, state)
-        policy, hidden = self._learner.policy.step(inputs, state.hidden)
+        policy, hidden = self._policy.step(inputs, state.hidden)
         return policy, PolicyState(hidden, inputs.observation, state.action)
 
     def _inputs(
@@ -143,7 +157,7 @@ class CriticActor(Actor):
     """
 
     def __init__(self, learner: Learner) -> None:
-        super().__init__(learner)
+        super().__init__(learner, explores=True)
         self.values = torch.zeros(0)  # (heads, rows, A), of the last observation
 
     def initial_state(self, rows: int) -> PolicyState:
@@ -157,7 +171,7 @@ class CriticActor(Actor):
     ) -> tuple[PolicyDistribution, PolicyState]:
         inputs, critic = self._inputs(observation, reward, state), self._learner.critic
         own = len(state.hidden) - len(critic.initial_state(1))
-        policy, of_policy = self._learner.policy.step(inputs, state.hidden[:own])
+        policy, of_policy = self._policy.step(inputs, state.hidden[:own])
         embedded, of_critic = critic.embed_step(inputs, state.hidden[own:])
         self.values = critic.values(embedded).squeeze(2)
         hidden = (*of_policy, *of_critic)

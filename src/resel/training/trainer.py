@@ -74,13 +74,15 @@ class Trainer:
             choose_device(settings.device),
         )
         self.actor = Actor(self.learner)
+        """What is evaluated and asked for actions."""
         self.log = TrainLog()
         self.step, self.episodes, self.finished_steps = 0, 0, 0
         self.clock = Clock()
         self.restarts = Restarts(settings.env_restarts, self._event)
         exploration = Exploration.of(settings, envs)
         actor = exploration.actor(self.learner) if exploration is not None else None
-        self.collector = Collector(envs, actor or self.actor, seed, self.restarts, exploration)
+        actor = actor or Actor(self.learner, explores=True)
+        self.collector = Collector(envs, actor, seed, self.restarts, exploration)
         self.buffer = ReplayBuffer(
             settings.buffer_steps, observation.size, action.stored_size, self.collector.columns
         )
@@ -163,7 +165,8 @@ class Trainer:
         before, finished_before = self.step, self.finished_steps
         if self.evaluator.due:
             self.evaluate()
-        for trajectory in self.collector.step(random=before < settings.warmup_steps):
+        ended = self.collector.step(random=before < settings.warmup_steps)
+        for trajectory in ended:
             self.buffer.add(trajectory)
             self.learner.observe(trajectory)
             self.episodes += 1
@@ -173,7 +176,8 @@ class Trainer:
         if self._crossed(before, settings.log_every):
             self.log.begin_line(self.step, self.learner.updates_to_log)
         if self.step >= settings.warmup_steps and len(self.buffer):
-            moment = Moment(before, self.step, finished_before, self.finished_steps)
+            finished = finished_before, self.finished_steps
+            moment = Moment(before, self.step, *finished, ended=tuple(ended))
             for _ in range(self._schedule.due(moment)):
                 self._update()
         self.evaluator.due = self._crossed(before, settings.eval_every)
