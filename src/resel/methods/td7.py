@@ -21,7 +21,7 @@ from resel import losses
 from resel.config import Config, Count, at_least, between, positive
 from resel.data import Batch, Priorities, PrioritizedTransitions, Sampler, Schedule, Trajectory
 from resel.methods._assessment import Assessment
-from resel.methods._off_policy import embed_counted, presets
+from resel.methods._off_policy import presets
 from resel.methods.base import Learner, Metrics
 from resel.methods.registry import Method
 from resel.networks import (
@@ -150,9 +150,7 @@ class TD7Learner(Learner):
 
         with torch.no_grad():
             y = self._target(batch, inputs)
-        q = self.critic.values_of(
-            embed_counted(self.critic, inputs, batch.is_first), action[:, :-1]
-        )
+        q = self.critic.values_of(self.critic.embed_counted(inputs, batch.is_first), action[:, :-1])
         critic_loss = losses.lap_loss(q, y, mask, n)
         skipped = self.step("critic", [critic_loss], wanted)
         self._take_in(batch, q.detach(), y, skipped)
@@ -198,7 +196,7 @@ class TD7Learner(Learner):
         return losses.td_target(reward, batch.terminated[:, :-1], q[:, 1:], settings.gamma)
 
     def policy_values(self, batch: Batch, inputs: ContextInputs) -> list[Tensor]:
-        embedded = embed_counted(self.critic, inputs, batch.is_first)
+        embedded = self.critic.embed_counted(inputs, batch.is_first)
         action = self.policy(inputs, batch.is_first).mode()[:, :-1]
         q = self.critic.values(embedded, action, frozen=True).mean(0)
         return [-losses.masked_mean(q, batch.mask[:, :-1], batch.steps)]
