@@ -2,6 +2,7 @@
 
 from resel.data.buffer import EpisodeSlice, ReplayBuffer
 from resel.data.packing import Batch, pack
+from resel.data.rollout import Rollout, Taken
 from resel.data.samplers import (
     NewestEpisodes,
     Sampler,
@@ -22,8 +23,10 @@ __all__ = [
     "PerRollout",
     "PerStep",
     "ReplayBuffer",
+    "Rollout",
     "Sampler",
     "Schedule",
+    "Taken",
     "Trajectories",
     "Trajectory",
     "Transitions",

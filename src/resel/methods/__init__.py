@@ -4,7 +4,7 @@ A method of one's own is registered with `resel.register_method`, or named as an
 group `resel.methods` by the package that has it.
 """
 
-from resel.methods import mf_rnn, resel, sac, sac_gru, sac_mlp, td3, td3_mlp, tqc
+from resel.methods import a2c_gru, mf_rnn, ppo_gru, resel, sac, sac_gru, sac_mlp, td3, td3_mlp, tqc
 from resel.methods._encoder_rate import EncoderRate
 from resel.methods.auto import STEPS as AUTO_STEPS
 from resel.methods.auto import Choice, World, auto_choices
@@ -22,7 +22,7 @@ from resel.methods.registry import (
     smallest_size,
 )
 
-for _module in (resel, sac, sac_mlp, td3, td3_mlp, tqc, sac_gru, mf_rnn):
+for _module in (resel, sac, sac_mlp, td3, td3_mlp, tqc, sac_gru, mf_rnn, ppo_gru, a2c_gru):
     register_method(_module.METHOD)
 
 __all__ = [

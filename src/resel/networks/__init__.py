@@ -1,11 +1,14 @@
 """Functions with weights: encoders, distributions, policies and critics, and their kernels."""
 
+from resel.networks.actor_critic import ActorCritic, ActorCriticNetwork
 from resel.networks.base import CriticNetwork, LrScope, Network, PolicyNetwork
 from resel.networks.context import ContextCritic, ContextNetwork, ContextPolicy
 from resel.networks.distributions import (
     Categorical,
     Deterministic,
     Draw,
+    Gaussian,
+    LikelihoodPolicy,
     PolicyDistribution,
     SquashedGaussian,
     StochasticPolicy,
@@ -28,6 +31,8 @@ from resel.networks.sequence import SequenceCritic, SequenceNetwork, SequencePol
 __all__ = [
     "ActivatedHeads",
     "Activation",
+    "ActorCritic",
+    "ActorCriticNetwork",
     "Categorical",
     "ContextCritic",
     "ContextInputs",
@@ -39,7 +44,9 @@ __all__ = [
     "Draw",
     "Encoder",
     "EncoderSpec",
+    "Gaussian",
     "Initialisation",
+    "LikelihoodPolicy",
     "LrScope",
     "Network",
     "ObservationNormalizer",

@@ -77,7 +77,10 @@ class Trainer:
         self.restarts = Restarts(settings.env_restarts, self._event)
         exploration = Exploration.of(settings, envs)
         actor = exploration.actor(self.learner) if exploration is not None else None
-        self.collector = Collector(envs, actor or self.actor, seed, self.restarts, exploration)
+        on_step = self.learner.note if self.learner.on_policy else None
+        self.collector = Collector(
+            envs, actor or self.actor, seed, self.restarts, exploration, on_step
+        )
         self.buffer = ReplayBuffer(
             settings.buffer_steps, observation.size, action.stored_size, self.collector.columns
         )
@@ -158,7 +161,7 @@ class Trainer:
         self.step += len(self._envs)
         if self._crossed(before, settings.log_every):
             self.log.begin_line(self.step, self.learner.updates_to_log)
-        if self.step >= settings.warmup_steps and len(self.buffer):
+        if self.step >= settings.warmup_steps and (len(self.buffer) or self.learner.on_policy):
             moment = Moment(before, self.step, finished_before, self.finished_steps)
             for _ in range(self._schedule.due(moment)):
                 self._update()
@@ -168,8 +171,7 @@ class Trainer:
 
     def sample(self) -> Batch:
         """A random batch, drawn as the method does it and laid out as its policy likes it."""
-        learner = self.learner
-        return learner.sampler.draw(self.buffer, self._sampling, learner.policy.suitable_rows)
+        return self.learner.draw(self.buffer, self._sampling)
 
     def _update(self) -> None:
         batch = self.sample()
