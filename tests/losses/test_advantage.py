@@ -1,4 +1,4 @@
-"""Advantages against a loop over single episodes; the losses of PPO against the paper's equation."""
+"""Advantages against a loop over single episodes; PPO's losses against the paper's equation."""
 
 from __future__ import annotations
 
@@ -66,7 +66,10 @@ def test_dropped_steps_teach_nothing_and_pass_nothing_on() -> None:
 
 
 def test_normalized() -> None:
-    advantage, mask = torch.tensor([[1.0, 2.0, 9.0, 3.0]]), torch.tensor([[True, True, False, True]])
+    advantage, mask = (
+        torch.tensor([[1.0, 2.0, 9.0, 3.0]]),
+        torch.tensor([[True, True, False, True]]),
+    )
     found = normalized(advantage, mask)[mask]
     assert found.mean().item() == pytest.approx(0, abs=1e-6)
     assert found.std().item() == pytest.approx(1, rel=1e-4)

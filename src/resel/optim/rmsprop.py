@@ -29,9 +29,10 @@ class RMSprop(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
         """Descend, unless the step is to be left out."""
-        taken = 1.0 if self.found_inf is None else 1.0 - self.found_inf
+        left_out = 0.0 if self.found_inf is None else self.found_inf.double()
         for group in self.param_groups:
             for parameter in group["params"]:
+                taken = torch.as_tensor(1.0 - left_out).to(parameter)
                 gradient = torch.nan_to_num(parameter.grad, 0.0, 0.0, 0.0)
                 state = self.state[parameter]
                 if not state:
