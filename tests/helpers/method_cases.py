@@ -39,7 +39,8 @@ def small_config(method: Method, size: int = 8, **settings: Any) -> Config:
     config = Config.build("", {"method": method.name})
     sizes = dict.fromkeys(config.sized("tiny"), size)
     batches = {name: 32 for name in vars(config.algorithm) if name.startswith("batch_")}
-    return config.replace(**{**sizes, **batches, "device": "cpu", "seed": 1, **settings})
+    rows = {"num_envs": 4} if method.learner.on_policy else {}
+    return config.replace(**{**sizes, **batches, **rows, "device": "cpu", "seed": 1, **settings})
 
 
 def turned(config: Config) -> Config:

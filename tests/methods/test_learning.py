@@ -33,6 +33,9 @@ _QUICK: dict[str, Any] = {
     "assessment_episodes": 8,
     "warmup_steps": 200,
     "updates_per_step": 0.5,
+    "rollout_steps": 10,
+    "minibatches": 1,
+    "entropy_coefficient": 0.0,
     "buffer_steps": 10_000,
     "max_episode_steps": STEPS,
     "eval_every": 0,
@@ -50,7 +53,7 @@ def test_it_learns(method: Method, space: str) -> None:
     try:
         agent = Agent(lambda: Sign(space, hidden=has_memory(config)), config=config)
         untrained, _ = agent.evaluate(_EPISODES)
-        agent.learn(_STEPS)
+        agent.learn(_STEPS * (5 if method.learner.on_policy else 1))
         trained, _ = agent.evaluate(_EPISODES)
     finally:
         torch.set_num_threads(threads)

@@ -265,9 +265,11 @@ class AgentKeywords(LoopKeywords, total=False):
     """Width of the critic's hidden layers; None takes the policy's sizes."""
     critic_layers: int | None
     """Hidden layers of the critic; None takes the policy's."""
-    activation: Literal["relu", "leaky_relu", "elu"]
+    activation: Literal["relu", "leaky_relu", "elu", "tanh"]
     """What follows a hidden layer: relu, leaky_relu or elu."""
-    initialisation: Literal["torch", "fan_out"] | Literal["torch", "xavier", "orthogonal"]
+    initialisation: (
+        Literal["torch", "fan_out", "orthogonal"] | Literal["torch", "xavier", "orthogonal"]
+    )
     """First weights: torch's own, or fan_out, near zero in the last layer (pomdp-baselines)."""
     log_std_min: float
     """Box, stochastic: the log of the standard deviation is kept above this."""
@@ -324,7 +326,7 @@ class AgentKeywords(LoopKeywords, total=False):
     """Outputs of the layer that embeds [o_t, a_t] for the critic's heads; 0 hands over both."""
     encoder_per_critic: bool
     """Give every critic head embeddings, a context encoder and a shortcut of its own."""
-    head_initialisation: Literal["torch", "fan_out"]
+    head_initialisation: Literal["torch", "fan_out", "orthogonal"]
     """First weights of the heads: torch's own, or fan_out: within 1/sqrt(outputs), near zero in the
     last layer."""
     difference_embedding: int
@@ -332,6 +334,27 @@ class AgentKeywords(LoopKeywords, total=False):
     batch_norm: Literal["none", "difference", "all"]
     """Inputs of the context encoder that go through batch normalisation: none, the difference, or
     all."""
+    gae_lambda: float
+    """How far advantages look ahead before they rely on the value: 0 one step, 1 all."""
+    rollout_steps: int
+    """Steps of each environment that are learned from at a time."""
+    epochs: int
+    """Passes over a rollout."""
+    minibatches: int
+    """Parts of a pass, each some of the environments."""
+    value_coefficient: float
+    """Weight of the value's loss."""
+    entropy_coefficient: float
+    """Weight of the policy's entropy."""
+    max_gradient_norm: float
+    """Gradients are made this long at most."""
+    bootstrap_truncated: bool
+    """Whether an episode that was cut counts on with the value of its last observation; else that
+    step teaches nothing, as in the source."""
+    clip: float
+    """How far the probability ratio, and the value, may move in the losses of one rollout."""
+    log_std_start: float
+    """Box: the log of the standard deviation at the start."""
     n_layers: int
     """Blocks on top of each other."""
     state_size: int

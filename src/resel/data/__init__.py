@@ -3,6 +3,7 @@
 from resel.data.buffer import EpisodeSlice, ReplayBuffer
 from resel.data.packing import Batch, pack
 from resel.data.priorities import Priorities
+from resel.data.rollout import Rollout, Taken
 from resel.data.samplers import (
     NewestEpisodes,
     PrioritizedTransitions,
@@ -27,8 +28,10 @@ __all__ = [
     "Priorities",
     "PrioritizedTransitions",
     "ReplayBuffer",
+    "Rollout",
     "Sampler",
     "Schedule",
+    "Taken",
     "Trajectories",
     "Trajectory",
     "Transitions",

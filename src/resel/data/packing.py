@@ -37,6 +37,8 @@ class Batch:
     """Named columns beside these, each (rows, length, size)."""
     origins: tuple[int, ...] = ()
     """Where in the buffer each piece begins."""
+    state: tuple[Tensor, ...] = ()
+    """The memory that rows begin with, where they go on with an episode; nothing means zeros."""
 
     def to(self, device: torch.device) -> Batch:
         """The batch on another device."""
@@ -50,7 +52,19 @@ class Batch:
         moved["extras"] = {
             name: column.to(device, non_blocking=True) for name, column in self.extras.items()
         }
+        moved["state"] = tuple(part.to(device, non_blocking=True) for part in self.state)
         return dataclasses.replace(self, **moved)
+
+    def rows(self, index: Tensor) -> Batch:
+        """Some of its rows."""
+        chosen: dict[str, Any] = {
+            name: value[index] for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
+        chosen["extras"] = {name: column[index] for name, column in self.extras.items()}
+        chosen["state"] = tuple(part[index] for part in self.state)
+        return dataclasses.replace(
+            self, **chosen, steps=int(chosen["mask"].sum()), padding=0, origins=()
+        )
 
 
 def assign_rows(sizes: Sequence[int], rows: int) -> list[list[int]]:

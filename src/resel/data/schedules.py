@@ -60,12 +60,13 @@ class PerEpisode:
 
 @dataclass(frozen=True)
 class PerRollout:
-    """One update whenever finished episodes have brought so many further steps."""
+    """So many updates whenever the environments together have taken `steps` further steps."""
 
     steps: int
+    updates: int = 1
 
     def due(self, moment: Moment) -> int:
-        return moment.finished // self.steps - moment.finished_before // self.steps
+        return self.updates * (moment.step // self.steps - moment.before // self.steps)
 
 
 @dataclass(frozen=True)

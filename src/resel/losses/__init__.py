@@ -10,6 +10,13 @@ a last dimension of A, and the distribution's draw takes the expectation (`Draw.
 """
 
 from resel.losses.actor import forward_policy_term, soft_policy_term
+from resel.losses.advantage import (
+    advantages,
+    clipped_policy_term,
+    clipped_value_term,
+    continues,
+    normalized,
+)
 from resel.losses.quantile import quantile_huber_loss, quantile_target, truncated_quantiles
 from resel.losses.td import (
     critic_loss,
@@ -22,11 +29,16 @@ from resel.losses.td import (
 from resel.losses.temperature import temperature_loss, temperature_loss_exp
 
 __all__ = [
+    "advantages",
+    "clipped_policy_term",
+    "clipped_value_term",
+    "continues",
     "critic_loss",
     "forward_policy_term",
     "lap_loss",
     "masked_mean",
     "next_step",
+    "normalized",
     "quantile_huber_loss",
     "quantile_target",
     "soft_policy_term",

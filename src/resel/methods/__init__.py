@@ -5,8 +5,10 @@ group `resel.methods` by the package that has it.
 """
 
 from resel.methods import (
+    a2c_gru,
     gpide_ess,
     mf_rnn,
+    ppo_gru,
     resel,
     sac,
     sac_gru,
@@ -50,6 +52,8 @@ for _module in (
     mf_rnn,
     sac_transformer,
     gpide_ess,
+    ppo_gru,
+    a2c_gru,
 ):
     register_method(_module.METHOD)
 

@@ -11,11 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from resel.config import Config
-from resel.data import Batch, PerStep, Sampler, Schedule, Trajectory
+from resel.data import Batch, PerStep, ReplayBuffer, Sampler, Schedule, Taken, Trajectory
 from resel.errors import ConfigError, DamagedFileError
 from resel.networks import (
     ContextInputs,
@@ -38,6 +39,7 @@ from resel.optim import (
     StepRecord,
     Temperature,
     build_optimizer,
+    clip_gradients,
     critic_outputs,
     gradients,
     optimizer_tensors,
@@ -55,6 +57,10 @@ class Learner(ABC):
 
     follows: ClassVar[tuple[str, ...]] = ("critic",)
     """Networks of which a slowly moving copy, the target, is kept."""
+    on_policy: ClassVar[bool] = False
+    """Whether it learns from the last steps alone, which it then takes down by `note`."""
+    max_gradient_norm: float | None = None
+    """Longer gradients are shortened to this length."""
 
     def __init__(
         self,
@@ -84,7 +90,7 @@ class Learner(ABC):
             name: self._groups_of(name, network) for name, network in self.networks.items()
         }
         self._norms = {name: batch_norms(network) for name, network in self.networks.items()}
-        self.optimizers = {name: build_optimizer(groups) for name, groups in self.groups.items()}
+        self.optimizers = {name: self.optimizer_of(groups) for name, groups in self.groups.items()}
         self._blocks = {
             name: (
                 [group.block for group in self._groups_of(name, self.targets[name])],
@@ -107,6 +113,10 @@ class Learner(ABC):
     def networks_of(config: Config, dims: Dimensions) -> dict[str, Network]:
         """The networks by name: `policy`, and mostly `critic`. `lr_NAME` is the rate of each."""
 
+    def optimizer_of(self, groups: Sequence[ParameterGroup]) -> torch.optim.Optimizer:
+        """What learns the parameters of a network."""
+        return build_optimizer(groups)
+
     @property
     @abstractmethod
     def sampler(self) -> Sampler:
@@ -116,6 +126,14 @@ class Learner(ABC):
     def schedule(self) -> Schedule:
         """When updates are due."""
         return PerStep(self.config.training.updates_per_step)
+
+    def draw(self, buffer: ReplayBuffer, rng: np.random.Generator) -> Batch:
+        """A batch to learn from, laid out as the policy likes it."""
+        return self.sampler.draw(buffer, rng, self.policy.suitable_rows)
+
+    def note(self, taken: Taken) -> None:
+        """Take down a step of all environments; asked of on-policy methods alone."""
+        raise NotImplementedError
 
     @abstractmethod
     def update(self, batch: Batch, *, want_metrics: bool = False) -> Metrics:
@@ -240,6 +258,8 @@ class Learner(ABC):
                 f"gradient_norm/{name}/{group.name}": row.norm()
                 for group, row in zip(groups, gradients(groups), strict=True)
             }
+        if self.max_gradient_norm is not None:
+            clip_gradients(groups, self.max_gradient_norm)
         optimizer.found_inf = skipped  # type: ignore[attr-defined]  # as torch's GradScaler does
         optimizer.step()
         self._skipped[name] = skipped

@@ -2,6 +2,7 @@
 
 import sys
 
+from resel.networks.actor_critic import ActorCritic, ActorCriticNetwork
 from resel.networks.base import CriticNetwork, LrScope, Network, PolicyNetwork
 from resel.networks.batch_norm import BatchNorm, batch_norms, by_running_statistics
 from resel.networks.context import ContextCritic, ContextNetwork, ContextPolicy
@@ -9,6 +10,8 @@ from resel.networks.distributions import (
     Categorical,
     Deterministic,
     Draw,
+    Gaussian,
+    LikelihoodPolicy,
     PolicyDistribution,
     SquashedGaussian,
     StochasticPolicy,
@@ -35,6 +38,8 @@ from resel.networks.tokens import Normalized, TokenNetwork
 __all__ = [
     "ActivatedHeads",
     "Activation",
+    "ActorCritic",
+    "ActorCriticNetwork",
     "BatchNorm",
     "Categorical",
     "ContextCritic",
@@ -49,7 +54,9 @@ __all__ = [
     "Encoder",
     "EncoderSpec",
     "Features",
+    "Gaussian",
     "Initialisation",
+    "LikelihoodPolicy",
     "Longest",
     "LrScope",
     "Network",

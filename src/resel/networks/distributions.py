@@ -117,6 +117,14 @@ class Categorical:
         """The most probable action's index, as it is stored. (..., 1)"""
         return self.log_probs.argmax(-1)[..., None].float()
 
+    def log_prob(self, action: Tensor) -> Tensor:
+        """Of the actions that were taken, as indices (...)."""
+        return self.log_probs.gather(-1, action[..., None]).squeeze(-1)
+
+    def entropy(self) -> Tensor:
+        """(...)"""
+        return -(self.log_probs.exp() * self.log_probs).sum(-1)
+
     def broken(self) -> Tensor:
         """Whether anything is NaN; on the device."""
         return self.log_probs.isnan().any()
@@ -165,9 +173,48 @@ class Deterministic:
         return Deterministic(self.action.detach(), self.noise)
 
 
+@dataclass(frozen=True)
+class Gaussian:
+    """Box actions without a bound, which the environment cuts. mean and log_std are (..., A)."""
+
+    mean: Tensor
+    log_std: Tensor
+
+    def log_prob(self, action: Tensor) -> Tensor:
+        """Of the actions that were taken, before they were cut. (...)"""
+        noise = (action - self.mean) * (-self.log_std).exp()
+        return (-0.5 * noise.square() - self.log_std - _HALF_LOG_TWO_PI).sum(-1)
+
+    def entropy(self) -> Tensor:
+        """(...)"""
+        return (self.log_std + 0.5 + _HALF_LOG_TWO_PI).sum(-1)
+
+    def choose(self, generator: torch.Generator) -> Tensor:
+        """An action to explore with, as it is stored. (..., A)"""
+        return self.explore(_normal_like(self.mean, generator))
+
+    def explore(self, noise: Tensor) -> Tensor:
+        """The action that this standard normal noise leads to. (..., A)"""
+        return self.mean + self.log_std.exp() * noise
+
+    def mode(self) -> Tensor:
+        """The deterministic action."""
+        return self.mean
+
+    def broken(self) -> Tensor:
+        """Whether anything is NaN; on the device."""
+        return (self.mean + self.log_std).isnan().any()
+
+    def detach(self) -> Gaussian:
+        """The same without gradients."""
+        return Gaussian(self.mean.detach(), self.log_std.detach())
+
+
 StochasticPolicy = SquashedGaussian | Categorical
 """Those of maximum-entropy methods: they have a probability for every action."""
-PolicyDistribution = StochasticPolicy | Deterministic
+LikelihoodPolicy = Gaussian | Categorical
+"""Those of on-policy methods: they tell how probable an action was that has been taken."""
+PolicyDistribution = StochasticPolicy | Deterministic | Gaussian
 
 
 def _normal_like(x: Tensor, generator: torch.Generator) -> Tensor:

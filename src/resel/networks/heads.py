@@ -17,10 +17,11 @@ from torch.nn import functional as F
 
 from resel.networks.ensemble import plain_heads
 
-Activation = Literal["relu", "leaky_relu", "elu"]
-Initialisation = Literal["torch", "fan_out"]
+Activation = Literal["relu", "leaky_relu", "elu", "tanh"]
+Initialisation = Literal["torch", "fan_out", "orthogonal"]
 """torch: its default, uniform in ±1/sqrt(inputs). fan_out: hidden weights uniform in
-±1/sqrt(outputs), their biases 0.1, the last layer within ±3e-3 (critic) or ±1e-3 (policy)."""
+±1/sqrt(outputs), their biases 0.1, the last layer within ±3e-3 (critic) or ±1e-3 (policy).
+orthogonal: hidden weights times sqrt(2), the last layer times what it is given, biases 0."""
 
 POLICY_BOUND, CRITIC_BOUND = 1e-3, 3e-3
 """Of the last layer with `fan_out`."""
@@ -28,8 +29,9 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "leaky_relu": F.leaky_relu,
     "elu": F.elu,
+    "tanh": torch.tanh,
 }
-_MODULES = {"relu": nn.ReLU, "leaky_relu": nn.LeakyReLU, "elu": nn.ELU}
+_MODULES = {"relu": nn.ReLU, "leaky_relu": nn.LeakyReLU, "elu": nn.ELU, "tanh": nn.Tanh}
 _BIAS = 0.1
 
 
@@ -41,6 +43,10 @@ def initialise(weight: Tensor, bias: Tensor, how: Initialisation, last: float | 
         bound = 1 / math.sqrt(inputs)
         weight.uniform_(-bound, bound)
         bias.uniform_(-bound, bound)
+    elif how == "orthogonal":
+        for matrix in weight.view(-1, outputs, inputs):
+            nn.init.orthogonal_(matrix, math.sqrt(2) if last is None else last)
+        bias.zero_()
     elif last is None:
         weight.uniform_(-1 / math.sqrt(outputs), 1 / math.sqrt(outputs))
         bias.fill_(_BIAS)

@@ -7,11 +7,13 @@ from resel.optim.clamp import TargetClamp
 from resel.optim.groups import (
     ParameterGroup,
     build_optimizer,
+    clip_gradients,
     gradients,
     optimizer_tensors,
     parameter_groups,
     restore_optimizer,
 )
+from resel.optim.rmsprop import RMSprop
 from resel.optim.temperature import Temperature, target_entropy
 
 __all__ = [
@@ -20,11 +22,13 @@ __all__ = [
     "AutoRate",
     "PackedInputs",
     "ParameterGroup",
+    "RMSprop",
     "StepCheck",
     "StepRecord",
     "TargetClamp",
     "Temperature",
     "build_optimizer",
+    "clip_gradients",
     "critic_outputs",
     "gradients",
     "moved",

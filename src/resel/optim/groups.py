@@ -75,7 +75,7 @@ def _join(parameters: Sequence[Tensor]) -> Tensor:
 
 
 def build_optimizer(
-    groups: Sequence[ParameterGroup], weight_decay: float = 0.0
+    groups: Sequence[ParameterGroup], weight_decay: float = 0.0, eps: float = 1e-8
 ) -> torch.optim.AdamW:
     """AdamW, by default without weight decay, one torch group for each of ours.
 
@@ -84,6 +84,7 @@ def build_optimizer(
     return torch.optim.AdamW(
         [{"params": [g.block], "lr": g.lr, "name": g.name} for g in groups],
         weight_decay=weight_decay,
+        eps=eps,
         fused=True,
     )
 
@@ -91,6 +92,13 @@ def build_optimizer(
 def gradients(groups: Sequence[ParameterGroup]) -> list[Tensor]:
     """The gradient of each group, in one row."""
     return [g.block.grad for g in groups if g.block.grad is not None]
+
+
+def clip_gradients(groups: Sequence[ParameterGroup], longest: float) -> None:
+    """Shorten the gradient of all groups together to this length, if it is longer."""
+    rows = gradients(groups)
+    length = torch.stack(torch._foreach_norm(rows)).norm()
+    torch._foreach_mul_(rows, (longest / (length + 1e-6)).clamp(max=1.0))
 
 
 def adam_steps(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

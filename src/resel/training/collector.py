@@ -10,7 +10,7 @@ records and random streams are those from before the step, and can be saved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from resel.data import Trajectory, constant_columns
+from resel.data import Taken, Trajectory, constant_columns
 from resel.envs import AnyEnv, Restarts, StepResult, Told, in_words
 from resel.errors import DamagedFileError, EnvironmentFault
 from resel.networks import PolicyDistribution
@@ -77,8 +77,10 @@ class Collector:
         seed: int,
         restarts: Restarts | None = None,
         exploration: Exploration | None = None,
+        on_step: Callable[[Taken], None] | None = None,
     ) -> None:
         self._envs, self._actor, self._explores = list(envs), actor, exploration
+        self._on_step = on_step
         self._restarts = restarts or Restarts()
         self._seeds = numpy_stream(seed, "episode-seeds")
         self._random_actions = numpy_stream(seed, "random-actions")
@@ -144,6 +146,8 @@ class Collector:
             if outcome is None or outcome.terminated or outcome.truncated
         }
         # Nothing fails from here on: the step is written down.
+        if self._on_step is not None:
+            self._on_step(self._taken(actions, outcomes))
         finished: list[Trajectory] = []
         for i, (episode, outcome) in enumerate(zip(self._episodes, outcomes, strict=True)):
             if outcome is not None:
@@ -159,6 +163,27 @@ class Collector:
             for i in begun:
                 self._explores.begin(i, lengths[i])
         return finished
+
+    def _taken(self, actions: NDArray[np.float32], outcomes: Sequence[StepResult | None]) -> Taken:
+        """The step for whoever learns from it at once; before it is written down."""
+        before = [episode.observations[-1] for episode in self._episodes]
+        after = [
+            StepResult(last, 0.0, terminated=False, truncated=True, success=None)
+            if outcome is None
+            else outcome
+            for last, outcome in zip(before, outcomes, strict=True)
+        ]
+        return Taken(
+            np.stack(before),
+            actions,
+            np.asarray([outcome.reward for outcome in after], np.float32),
+            np.asarray([outcome.terminated for outcome in after]),
+            np.asarray([outcome.truncated and not outcome.terminated for outcome in after]),
+            np.stack([outcome.observation for outcome in after]),
+            np.asarray([not episode.rewards for episode in self._episodes]),
+            np.asarray([outcome is not None for outcome in outcomes]),
+            self._state.hidden,
+        )
 
     def _actions(self, policy: PolicyDistribution, random: bool) -> NDArray[np.float32]:
         if self._explores is None:

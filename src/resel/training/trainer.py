@@ -82,7 +82,8 @@ class Trainer:
         exploration = Exploration.of(settings, envs)
         actor = exploration.actor(self.learner) if exploration is not None else None
         actor = actor or Actor(self.learner, explores=True)
-        self.collector = Collector(envs, actor, seed, self.restarts, exploration)
+        on_step = self.learner.note if self.learner.on_policy else None
+        self.collector = Collector(envs, actor, seed, self.restarts, exploration, on_step)
         self.buffer = ReplayBuffer(
             settings.buffer_steps, observation.size, action.stored_size, self.collector.columns
         )
@@ -175,7 +176,7 @@ class Trainer:
         self.step += len(self._envs)
         if self._crossed(before, settings.log_every):
             self.log.begin_line(self.step, self.learner.updates_to_log)
-        if self.step >= settings.warmup_steps and len(self.buffer):
+        if self.step >= settings.warmup_steps and (len(self.buffer) or self.learner.on_policy):
             finished = finished_before, self.finished_steps
             moment = Moment(before, self.step, *finished, ended=tuple(ended))
             for _ in range(self._schedule.due(moment)):
@@ -186,8 +187,7 @@ class Trainer:
 
     def sample(self) -> Batch:
         """A random batch, drawn as the method does it and laid out as its policy likes it."""
-        learner = self.learner
-        return learner.sampler.draw(self.buffer, self._sampling, learner.policy.suitable_rows)
+        return self.learner.draw(self.buffer, self._sampling)
 
     def _update(self) -> None:
         batch = self.sample()

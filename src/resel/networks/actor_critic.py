@@ -1,0 +1,150 @@
+"""Policy and value on one context encoder, for methods that learn from what they just did.
+
+    o_t, (a_{t-1}), (r_{t-1}) --a layer for each kind, or none--> context encoder --> context_t
+    context_t --tanh layers--> distribution of a_t
+    context_t --tanh layers--> V_t
+
+Box actions are Gaussian with one deviation for all situations, and the environment cuts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from resel.config import Config, Count, at_least, one_of, scaled
+from resel.networks.base import LrScope, PolicyNetwork
+from resel.networks.distributions import Categorical, Gaussian, LikelihoodPolicy
+from resel.networks.encoders import State, build_encoder, encoder_spec
+from resel.networks.heads import Activation, Initialisation, activated_mlp
+from resel.networks.inputs import ContextInputs, Dimensions
+
+_MEAN_GAIN, _VALUE_GAIN = 1.0, 2**0.5
+
+
+@dataclass(frozen=True)
+class ActorCriticNetwork:
+    """Sizes of policy and value."""
+
+    observation_embedding: Count = scaled(0)
+    """Outputs of the layer that embeds o_t for the context encoder; 0 hands over o_t itself."""
+    action_embedding: Count = scaled(0)
+    """Outputs of the layer that embeds the last action; 0 leaves it out."""
+    reward_embedding: Count = scaled(0)
+    """Outputs of the layer that embeds the last reward; 0 leaves it out."""
+    width: Count = scaled(64)
+    """Width of the context encoder."""
+    head_width: Count = scaled(64)
+    """Width of the hidden layers of policy and value."""
+    head_layers: Count = 2
+    """Hidden layers of each."""
+    activation: Activation = "tanh"
+    """What follows a hidden layer: relu, leaky_relu or tanh."""
+    head_initialisation: Initialisation = "orthogonal"
+    """First weights of the heads: torch's own, fan_out or orthogonal."""
+    log_std_start: float = 0.0
+    """Box: the log of the standard deviation at the start."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 0, "observation_embedding", "action_embedding", "reward_embedding")
+        at_least(self, 1, "width", "head_width", "head_layers")
+        one_of(self, "activation", Activation)
+        one_of(self, "head_initialisation", Initialisation)
+
+    @property
+    def reward_input(self) -> bool:
+        """Whether the last reward is read."""
+        return self.reward_embedding > 0
+
+
+class ActorCritic(PolicyNetwork):
+    """pi(a | history) and V(history)."""
+
+    def __init__(self, dims: Dimensions, config: Config) -> None:
+        super().__init__()
+        sizes: ActorCriticNetwork = config.network
+        self._discrete = dims.discrete
+        kinds = [(dims.observation, sizes.observation_embedding)]
+        kinds += [(dims.action, sizes.action_embedding)] if sizes.action_embedding else []
+        kinds += [(1, sizes.reward_embedding)] if sizes.reward_embedding else []
+        self._reads = (True, sizes.action_embedding > 0, sizes.reward_embedding > 0)
+        self.embeddings = nn.ModuleList(
+            nn.Sequential(nn.Linear(inputs, size), nn.ReLU()) if size else nn.Identity()
+            for inputs, size in kinds
+        )
+        inputs = sum(size or raw for raw, size in kinds)
+        assert config.encoder is not None
+        if encoder_spec(config.encoder).build_from is not None:
+            self.before: nn.Module = nn.Identity()
+            self.encoder = build_encoder(config, sizes.width, inputs)
+        else:
+            self.before = nn.Linear(inputs, sizes.width)
+            self.encoder = build_encoder(config, sizes.width)
+        widths = [sizes.head_width] * sizes.head_layers
+        how = (sizes.activation, sizes.head_initialisation)
+        self.head = activated_mlp(sizes.width, widths, dims.action, *how, _MEAN_GAIN)
+        self.value_head = activated_mlp(sizes.width, widths, 1, *how, _VALUE_GAIN)
+        if not dims.discrete:
+            self.log_std = nn.Parameter(torch.full((dims.action,), sizes.log_std_start))
+
+    def _embed(self, inputs: ContextInputs) -> Tensor:
+        parts = (inputs.observation, inputs.last_action, inputs.last_reward)
+        read = [part for part, reads in zip(parts, self._reads, strict=True) if reads]
+        pairs = zip(self.embeddings, read, strict=True)
+        return self.before(torch.cat([layer(part) for layer, part in pairs], -1))  # type: ignore[no-any-return]
+
+    def _distribution(self, context: Tensor) -> LikelihoodPolicy:
+        output: Tensor = self.head(context)
+        if self._discrete:
+            return Categorical.from_output(output)
+        return Gaussian(output, self.log_std.expand_as(output) + 0)  # made anew while acting
+
+    def context(self, inputs: ContextInputs, is_first: Tensor) -> Tensor:
+        """What it remembers at every step. (rows, length, width)"""
+        found: Tensor = self.encoder(self._embed(inputs), is_first)
+        return found
+
+    def forward(self, inputs: ContextInputs, is_first: Tensor) -> LikelihoodPolicy:
+        return self._distribution(self.context(inputs, is_first))
+
+    def evaluate(
+        self, inputs: ContextInputs, is_first: Tensor, state: State
+    ) -> tuple[LikelihoodPolicy, Tensor]:
+        """Distributions and values (rows, length) over rows that begin with a memory.
+
+        `state` is nothing where all of them begin without one.
+        """
+        if not state:
+            context = self.context(inputs, is_first)
+        else:
+            context = self._context_from(self._embed(inputs), is_first, state)
+        value: Tensor = self.value_head(context)
+        return self._distribution(context), value.squeeze(-1)
+
+    def _context_from(self, x: Tensor, is_first: Tensor, state: State) -> Tensor:
+        """Step by step, because rows begin in the middle of an episode."""
+        found = []
+        for t in range(x.shape[1]):
+            starts = is_first[:, t]
+            state = tuple(
+                part.masked_fill(starts.view(-1, *[1] * (part.dim() - 1)), 0) for part in state
+            )
+            y, state = self.encoder.step(x[:, t], state)
+            found.append(y)
+        return torch.stack(found, 1)
+
+    def step(self, inputs: ContextInputs, state: State) -> tuple[LikelihoodPolicy, State]:
+        context, state = self.encoder.step(self._embed(inputs), state)
+        return self._distribution(context), state
+
+    def initial_state(self, rows: int) -> State:
+        return self.encoder.initial_state(rows)
+
+    def suitable_rows(self, lengths: Sequence[int]) -> int:
+        return self.encoder.suitable_rows(lengths)
+
+    def context_parameters(self, scope: LrScope) -> Iterable[Tensor]:
+        return self.encoder.parameters()

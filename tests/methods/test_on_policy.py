@@ -1,0 +1,245 @@
+"""PPO and A2C: one update beside Stable-Baselines3, the memory of a rollout, and its scales."""
+
+from __future__ import annotations
+
+import copy
+import types
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import stable_baselines3
+import torch
+from gymnasium import spaces
+from method_cases import DIMENSIONS, small_config
+from stable_baselines3.common.logger import Logger
+from torch import Tensor, nn
+
+from resel import Agent
+from resel.data import Batch, Taken
+from resel.errors import ConfigError
+from resel.methods import build_learner, get_method
+from resel.networks import ContextInputs
+
+ROWS, STEPS = 4, 6
+RATE = 3e-3
+
+
+def make(method: str, space: str = "Box", **changes: Any) -> Any:
+    settings = {"rollout_steps": STEPS, "lr_policy": RATE, **changes}
+    config = small_config(get_method(method), num_envs=ROWS, **settings)
+    return build_learner(config, DIMENSIONS[space], torch.device("cpu"), torch.float64)
+
+
+def act(learner: Any, rollouts: int, seed: int = 0, ends: float = 0.2) -> None:
+    """Play noise, with the learner's own memory."""
+    dims, rng = learner.dims, np.random.default_rng(seed)
+    state = learner.policy.initial_state(ROWS)
+    first = np.ones(ROWS, np.bool_)
+    for _ in range(rollouts * STEPS):
+        observation = rng.normal(size=(ROWS, dims.observation)).astype(np.float32)
+        action = (
+            rng.integers(dims.action, size=(ROWS, 1))
+            if dims.discrete
+            else rng.normal(size=(ROWS, dims.action))
+        ).astype(np.float32)
+        over, terminated = rng.uniform(size=ROWS) < ends, rng.uniform(size=ROWS) < 0.5
+        learner.note(
+            Taken(
+                observation,
+                action,
+                rng.normal(size=ROWS).astype(np.float32),
+                over & terminated,
+                over & ~terminated,
+                rng.normal(size=(ROWS, dims.observation)).astype(np.float32),
+                first,
+                np.ones(ROWS, np.bool_),
+                state,
+            )
+        )
+        inputs = ContextInputs(*(torch.from_numpy(observation).double() for _ in range(4)))
+        inputs = inputs._replace(observation=learner.normalizer(inputs.observation))
+        with torch.no_grad():
+            _, state = learner.policy.step(inputs, state)
+        mask = torch.from_numpy(over)[:, None, None]
+        state = tuple(part.masked_fill(mask, 0) for part in state)
+        first = over
+
+
+def parts_of(learner: Any) -> list[Batch]:
+    """All that is learned from a rollout, in order, in double precision."""
+    rollout = learner._rollout
+    whole = rollout.batch()
+    floats = {
+        name: value.double()
+        for name, value in vars(whole).items()
+        if isinstance(value, Tensor) and value.is_floating_point()
+    }
+    state = tuple(part.double() for part in whole.state)
+    rollout.batch = lambda: types.SimpleNamespace(to=lambda _: batch)
+    batch = Batch(**{**vars(whole), **floats, "state": state})
+    settings = learner.settings
+    return [learner.draw(None, None) for _ in range(settings.epochs * settings.minibatches)]
+
+
+@pytest.mark.parametrize("method", ["ppo-gru", "a2c-gru"])
+@pytest.mark.parametrize("space", ["Box", "Discrete"])
+def test_a_rollout_goes_on_with_the_memory_of_the_one_before(method: str, space: str) -> None:
+    learner = make(method, space, normalize_observations=False)
+    act(learner, 1, ends=0.0)
+    first = learner._rollout.batch()
+    act(learner, 2, ends=0.0)  # the same steps once more, and then others
+    second = learner._rollout.batch()
+    inputs = ContextInputs(*(x.double() for x in learner.inputs(first)[0]))
+    context = learner.policy.context(inputs, first.is_first)
+    # Rows begin with the last step of the rollout before, and with the memory from before it.
+    torch.testing.assert_close(second.state[0][:, 0], context[:, STEPS - 2])
+    assert torch.equal(second.observation[:, 0], first.observation[:, STEPS - 1])
+
+
+@pytest.mark.parametrize("method", ["ppo-gru", "a2c-gru"])
+@pytest.mark.parametrize("space", ["Box", "Discrete"])
+def test_nothing_is_stale_in_the_first_part(method: str, space: str) -> None:
+    learner = make(method, space)
+    act(learner, 2)
+    part = parts_of(learner)[0]
+    inputs = ContextInputs(*(part.extras[f"seen_{name}"] for name in ContextInputs._fields))
+    policy, value = learner.policy.evaluate(inputs, part.is_first, part.state)
+    found = policy.log_prob(learner.dims.taken(part.action))
+    torch.testing.assert_close(found[part.mask], part.extras["log_prob"][..., 0][part.mask])
+    torch.testing.assert_close(value, part.extras["value"][..., 0])
+
+
+class Indexed(gymnasium.Env[Any, Any]):
+    """Its observation is the number of a step."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+
+    def __init__(self, space: str) -> None:
+        size = DIMENSIONS[space].action
+        self.action_space: Any = (
+            spaces.Discrete(size) if space == "Discrete" else spaces.Box(-9, 9, (size,), np.float32)
+        )
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        return np.zeros(1, np.float32), {}
+
+
+class Stub(nn.Module):
+    """Our network as Stable-Baselines3's losses see one: observations are numbers of steps."""
+
+    def __init__(self, network: nn.Module, evaluate: Callable[[nn.Module], Any]) -> None:
+        super().__init__()
+        self.network, self._evaluate = network, evaluate
+        self.optimizer: Any = None
+
+    def set_training_mode(self, mode: bool) -> None:
+        """Nothing here depends on it."""
+
+    def evaluate_actions(self, observation: Tensor, action: Tensor) -> Any:
+        value, log_prob, entropy = self._evaluate(self.network)
+        at = observation[:, 0].long()
+        return value[at][:, None], log_prob[at], entropy[at]
+
+
+@pytest.mark.parametrize("space", ["Box", "Discrete"])
+@pytest.mark.parametrize("method", ["ppo-gru", "a2c-gru"])
+def test_one_update_beside_stable_baselines(method: str, space: str) -> None:
+    learner = make(method, space, minibatches=1, epochs=1, entropy_coefficient=0.02)
+    act(learner, 1)
+    network = copy.deepcopy(learner.policy)
+    (part,) = parts_of(learner)
+    mask, known = part.mask, {name: x[..., 0] for name, x in part.extras.items()}
+    inputs = ContextInputs(*(part.extras[f"seen_{name}"] for name in ContextInputs._fields))
+    taken = learner.dims.taken(part.action)
+
+    def evaluate(module: Any) -> tuple[Tensor, Tensor, Tensor]:
+        policy, value = module.evaluate(inputs, part.is_first, part.state)
+        return value[mask], policy.log_prob(taken)[mask], policy.entropy()[mask]
+
+    count = int(mask.sum())
+    on_cpu: dict[str, Any] = {"device": "cpu", "n_steps": count, "ent_coef": 0.02}
+    env = Indexed(space)
+    if method == "ppo-gru":
+        model: Any = stable_baselines3.PPO(
+            "MlpPolicy", env, n_epochs=1, batch_size=count, vf_coef=0.25, **on_cpu
+        )
+        optimizer: type[torch.optim.Optimizer] = torch.optim.Adam
+        options: dict[str, Any] = {"eps": 1e-5}
+    else:
+        model = stable_baselines3.A2C("MlpPolicy", env, vf_coef=0.5, **on_cpu)
+        optimizer, options = torch.optim.RMSprop, {"eps": 1e-5, "alpha": 0.99}
+    model.normalize_advantage = False  # ours are, where they are to be
+    model.learning_rate, model.lr_schedule = RATE, lambda _: RATE
+    model.set_logger(Logger(None, []))
+    stub = Stub(network, evaluate)
+    stub.optimizer = optimizer(network.parameters(), lr=RATE, **options)
+    model.policy = stub
+    buffer = model.rollout_buffer
+    buffer.observations = np.arange(count, dtype=np.float32)[:, None, None]
+    buffer.actions = np.zeros(buffer.actions.shape, np.float32)
+    for name, column in (
+        ("values", "value"),
+        ("log_probs", "log_prob"),
+        ("advantages", "advantage"),
+        ("returns", "target"),
+    ):
+        setattr(buffer, name, known[column][mask].numpy()[:, None])
+    buffer.full, buffer.generator_ready = True, False
+    model.train()
+    learner.update(part)
+    for (name, ours), theirs in zip(
+        learner.policy.named_parameters(), network.parameters(), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12, msg=name)
+
+
+def test_scales_move_after_a_rollout_was_cut_up() -> None:
+    learner = make("ppo-gru", normalize_rewards=True)
+    act(learner, 1)
+    assert learner.normalizer.count == 0 and learner.reward_scale.count == 0
+    parts_of(learner)
+    assert learner.normalizer.count == ROWS * STEPS == learner.reward_scale.count
+    seen = learner._rollout.counted("observation").reshape(-1, 3)
+    np.testing.assert_allclose(learner.normalizer.mean.numpy(), seen.mean(0), atol=1e-6)
+
+
+def test_every_environment_is_learned_from_once_in_a_pass() -> None:
+    learner = make("ppo-gru", minibatches=2, epochs=3)
+    act(learner, 1)
+    parts = parts_of(learner)
+    assert len(parts) == 6 and all(len(part.mask) == 2 for part in parts)
+    for begin in (0, 2, 4):
+        seen = torch.cat([part.observation[:, 0] for part in parts[begin : begin + 2]])
+        assert len(seen.unique(dim=0)) == ROWS
+
+
+@pytest.mark.parametrize(
+    ("method", "changes", "said"),
+    [
+        ("ppo-gru", {"minibatches": 5}, "num_envs=4: raise num_envs or lower minibatches"),
+        ("a2c-gru", {"lr_context_encoder": "auto"}, "a2c-gru learns by RMSprop"),
+        ("ppo-gru", {"rollout_steps": 0}, "rollout_steps"),
+    ],
+)
+def test_refused(method: str, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        make(method, **changes)
+
+
+@pytest.mark.parametrize("method", ["ppo-gru", "a2c-gru"])
+def test_resumed_in_the_middle_of_a_rollout(method: str) -> None:
+    config = small_config(get_method(method), num_envs=ROWS, rollout_steps=8)
+    config = config.replace(eval_every=0, checkpoint_every=0, log_every=50)
+    agents = [Agent("Pendulum-V-v0", config=config) for _ in range(2)]
+    agents[0].learn(200)
+    tensors, documents = agents[0]._trainer.checkpoint()
+    agents[1]._trainer.restore(
+        copy.deepcopy(tensors), copy.deepcopy(documents), lambda index, buffer: None
+    )
+    for agent in agents:
+        agent._trainer.train(120)
+    one, two = (agent.learner.weights() for agent in agents)
+    assert all(torch.equal(one[name], two[name]) for name in one)
