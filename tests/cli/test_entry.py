@@ -89,7 +89,7 @@ def test_piped_lines_are_not_broken(finished: Path) -> None:
     assert told.returncode == 0, told.stderr
     (line,) = told.stdout.splitlines()
     # Evaluated at 0, 20, 40 and 60, of which the first does not count.
-    assert line.endswith("(mean of the last 3 evaluations)") and len(line) > 80
+    assert line.endswith("(mean of the last 2 evaluations)") and len(line) > 80
     listed = subprocess.run([COMMAND, "tasks"], capture_output=True, text=True, env=environment)
     assert sum("TMaze-v0" in row for row in listed.stdout.splitlines()) == 1
     assert max(map(len, listed.stdout.splitlines())) > 80

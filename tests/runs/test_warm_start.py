@@ -113,7 +113,7 @@ def test_the_command_refuses_in_a_sentence(
     source: RESeL, tiny_flags: list[str], capsys: Any
 ) -> None:
     before = sorted(p.name for p in Path("source").iterdir())
-    flags = ["train", BOX, "--preset", "paper", *tiny_flags, "--steps", "9", "--run-dir", "new"]
+    flags = ["train", BOX, "--preset", "paper", *tiny_flags, "--steps", "35", "--run-dir", "new"]
     wider = ["--width", "12", "--embedding", "6", "--head-width", "10"]
     said = refused(capsys, *flags, *wider, "--init-from", "source")
     assert "no weights in common" in said and "leave it out" in said
