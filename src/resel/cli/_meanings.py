@@ -13,6 +13,8 @@ import tyro
 
 from resel.config import actions_of, field_names
 
+_ROOM_FOR_CHOICES = 56
+"""Letters that choices may take beside their flag; more of them stand in the text."""
 _PLACES = {"init_from": "RUN"}
 """Text that names a thing of another kind than the setting."""
 
@@ -39,9 +41,11 @@ def flags_of(
         value, extras = getattr(settings, name), getattr(hints[name], "__metadata__", ())
         flag = f"--{name.replace('_', '-')}"
         aliases = [alias for extra in extras for alias in getattr(extra, "aliases", None) or ()]
-        words = f"{{{','.join((choices or {})[name])}}}" if name in (choices or {}) else None
-        word = words or _word(hints[name], name)
         text = next((e.help for e in extras if getattr(e, "help", None)), meanings.get(name, ""))
+        words = (choices or {}).get(name, [])
+        word = f"{{{','.join(words)}}}" if words else _word(hints[name], name)
+        if words and len(word) > _ROOM_FOR_CHOICES:
+            word, text = name.upper(), f"{text} One of {', '.join(words)}."
         spelled = ", ".join([*aliases, flag]) + (f" {word}" if word else "")
         if value is True:
             text += f" (default: on, {flag.replace('--', '--no-')} turns it off)"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from resel.config import Config, Count, at_least, one_of, scaled
+from resel.config import Config, Count, at_least, one_of, only_for, scaled
 from resel.networks.base import LrScope, PolicyNetwork
 from resel.networks.distributions import Categorical, Gaussian, LikelihoodPolicy
 from resel.networks.encoders import State, build_encoder, encoder_spec
@@ -45,7 +45,7 @@ class ActorCriticNetwork:
     """What follows a hidden layer: relu, leaky_relu or tanh."""
     head_initialisation: Initialisation = "orthogonal"
     """First weights of the heads: torch's own, fan_out or orthogonal."""
-    log_std_start: float = 0.0
+    log_std_start: float = only_for("Box", 0.0)
     """Box: the log of the standard deviation at the start."""
 
     def __post_init__(self) -> None:
