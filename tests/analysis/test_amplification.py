@@ -167,7 +167,7 @@ def test_runs_that_cannot_be_diagnosed(make_run: MakeRun, tmp_path: Path) -> Non
     with pytest.raises(ConfigError, match="no recurrence that could amplify"):
         measure_amplification(make_run(encoder="mlp"))
     with pytest.raises(RunDirectoryError, match="learning had not begun"):
-        measure_amplification(make_run(steps=20))
+        measure_amplification(make_run(until=20))
     with pytest.raises(BadInputError, match="fewer than 4 steps"):
         measure_amplification(make_run("toy/Box-v0", max_episode_steps=3))
     with pytest.raises(ConfigError, match="episodes=1 is too small"):

@@ -157,7 +157,7 @@ def test_the_picture_of_long_and_of_unchanged_episodes(make_run: MakeRun, tmp_pa
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"encoder": "mlp"}, "no recurrence"), ({"steps": 20}, "learning had not begun")],
+    [({"encoder": "mlp"}, "no recurrence"), ({"until": 20}, "learning had not begun")],
 )
 def test_runs_the_command_refuses(
     settings: dict[str, Any], message: str, make_run: MakeRun, capsys: Any

@@ -122,6 +122,7 @@ def _items(bundle: Bundle) -> list[tuple[str, tuple[Any, ...]]]:
 
 
 LATER = {("log", "mmer"), ("log", "recent"), ("clock", "cpu_seconds")}
+LATER |= {("evaluator", "learning_since"), ("run", "by_steps")}
 """What checkpoints of before do not have."""
 
 
