@@ -39,7 +39,8 @@ def test_every_method_can_be_configured() -> None:
     for method in own_methods():
         for world in (BOX, GRID):
             config = configure("", method=method.name, preset="auto", world=world, steps=30_000)
-            assert config.training.warmup_steps == 1000
+            random = 0 if method.learner.on_policy else 1000
+            assert config.training.warmup_steps == random
             assert all(c.reason for c in auto_choices(method, world, 30_000))
 
 
@@ -114,3 +115,8 @@ def test_an_agent_looks_at_what_it_is_given() -> None:
     assert agent.config.training.deviation_episodes > 0 and agent.config.network.width == 64
     assert {c.name for c in agent.choices} >= {"gamma", "size"}
     agent.close()
+
+
+def test_a_short_training_has_a_short_warm_up() -> None:
+    choices = auto_choices(get_method("resel"), World(True, True, 100), 900)
+    assert {c.name: c.value for c in choices}["warmup_steps"] == 180

@@ -61,7 +61,8 @@ def auto_choices(method: Method, world: World, steps: int) -> list[Choice]:
     return [
         Choice("steps", steps, "as asked for" if steps != STEPS else "an hour or less on a CPU"),
         *_of_length(dict(small), {**dataclasses.asdict(method.settings()), **paper}, steps),
-        *_of_episodes(world, steps),
+        *_of_episodes(world),
+        _warmup(method, steps),
         *_of_spaces(world),
         *_of_loop(steps),
     ]
@@ -83,7 +84,7 @@ def _of_length(small: dict[str, Any], paper: dict[str, Any], steps: int) -> Iter
             yield Choice(name, value, "as for the small tasks")
 
 
-def _of_episodes(world: World, steps: int) -> Iterator[Choice]:
+def _of_episodes(world: World) -> Iterator[Choice]:
     horizon = world.horizon or _HORIZON
     gamma = round(1 - 5 / min(max(horizon, 100), 500), 3)
     reason = f"episodes of up to {horizon:,} steps"
@@ -92,8 +93,14 @@ def _of_episodes(world: World, steps: int) -> Iterator[Choice]:
     yield Choice("gamma", gamma, reason)
     batch = min(max(400, 2 * horizon), 2000)
     yield Choice("batch_steps", batch, "two of the longest episodes, within 400 and 2,000")
-    warmup = min(max(1000, steps // 50), 5000)
-    yield Choice("warmup_steps", warmup, "1,000, or a fiftieth of a longer training, up to 5,000")
+
+
+def _warmup(method: Method, steps: int) -> Choice:
+    if method.learner.on_policy:
+        return Choice("warmup_steps", 0, "an on-policy method learns from its own actions alone")
+    chosen = min(max(1000, steps // 50), 5000, max(1, steps // 5))
+    reason = "1,000, or a fiftieth of a longer training, up to 5,000; a fifth of a shorter one"
+    return Choice("warmup_steps", chosen, reason)
 
 
 def _of_spaces(world: World) -> Iterator[Choice]:
