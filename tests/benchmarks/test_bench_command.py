@@ -178,7 +178,7 @@ def test_help_of_every_part(capsys: Any) -> None:
         (["scan", "--repetitions", "0"], "--repetitions 0 is too small"),
         (["update", "--threads", "-1"], "--threads -1 is too small"),
         (["update", "--batch-steps", "0"], "--batch-steps 0 is too small"),
-        (["update", "--encoder", "transformer"], "transformer"),
+        (["update", "--encoder", "perceiver"], "perceiver"),
         (["update", "--size", "huge"], "huge"),
         (["step", "--steps", "5"], "--steps 5 is too small"),
         (["buffer", "--steps", "10"], "--steps 10 holds no episode"),

@@ -137,9 +137,9 @@ def test_settings_that_may_change_and_others(flags: list[str], tmp_path: Path, c
     assert json.loads((tmp_path / "run/config.json").read_text()) == config
 
     with pytest.raises(SystemExit) as left:
-        main(["resume", "run", "--help"])
+        main(["resume", "run", "--help-all"])
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert left.value.code == 0 and "(default: 0.9)" in shown and "(default: 7.0)" in shown
+    assert left.value.code == 0 and "(default: 0.9)" in shown and "(default: 7)" in shown
 
 
 def test_a_finished_run_says_so(flags: list[str], tmp_path: Path, capsys: Any) -> None:

@@ -146,7 +146,7 @@ def test_deterministic_actions_explore_within_their_bounds() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"activation": "tanh"}, "relu, leaky_relu"),
+        ({"activation": "gelu"}, "relu, leaky_relu"),
         ({"initialisation": "xavier"}, "torch, fan_out"),
         ({"head_layers": 0}, "head_layers=0"),
         ({"log_std_min": 3.0}, "log_std_min"),

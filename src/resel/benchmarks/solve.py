@@ -93,7 +93,7 @@ class SolveBench(Bench):
         attempts = [Attempt(**attempt) for attempt in result["attempts"]]
         title = "Until three evaluations in a row reach the threshold (medians)"
         table = number_table(
-            title, "threshold", "solved", "steps", "minutes", "processor minutes", "last return"
+            title, "threshold", "solved", "steps", "minutes", "cpu minutes", "last"
         )
         for (task, method), group in _grouped(attempts).items():
             table.add_row(f"{task}, {method}", *_row(group))

@@ -64,7 +64,7 @@ class A2CLearner(_on_policy.OnPolicyLearner):
         return gain, (known["target"] - value).square()
 
 
-_SMALL: dict[str, Any] = {**_on_policy.PAPER, "bootstrap_truncated": True}
+_SMALL: dict[str, Any] = {**_on_policy.PAPER, "size": "small", "bootstrap_truncated": True}
 
 METHOD = Method(
     name="a2c-gru",

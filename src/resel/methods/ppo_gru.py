@@ -55,6 +55,7 @@ class PPOLearner(_on_policy.OnPolicyLearner):
 
 _SMALL: dict[str, Any] = {
     **_on_policy.PAPER,
+    "size": "small",
     "lr_policy": 1e-3,
     "epochs": 10,
     "bootstrap_truncated": True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from resel.config import TrainingConfig
 from resel.data import Moment, Trajectories
-from resel.envs import DEFAULT_EPISODE_CAP, AnyEnv
+from resel.envs import AnyEnv
 from resel.errors import ConfigError
 from resel.methods import Learner
 
@@ -25,7 +25,9 @@ def check_learning(settings: TrainingConfig, learner: Learner) -> None:
 
 def notes(settings: TrainingConfig, learner: Learner, env: AnyEnv) -> list[str]:
     """What long episodes mean for a run, in sentences."""
-    longest = env.horizon or min(DEFAULT_EPISODE_CAP, settings.buffer_steps)
+    if env.horizon is None:  # they may end by themselves, as episodes mostly do
+        return []
+    longest = env.horizon
     called = f"An episode may last {longest:,} steps"
     found = []
     if longest >= settings.steps:
@@ -34,13 +36,13 @@ def notes(settings: TrainingConfig, learner: Learner, env: AnyEnv) -> list[str]:
             "unless they end by themselves before, nothing will be learned. Give more --steps, or "
             "cut episodes with --max-episode-steps."
         )
-    elif env.horizon and longest > settings.warmup_steps:
+    elif longest > settings.warmup_steps:
         found.append(
             f"{called}, longer than the warm-up of {settings.warmup_steps:,}: learning begins when "
             "the first episode has ended. --max-episode-steps cuts them."
         )
     sampler = learner.sampler
-    if env.horizon and isinstance(sampler, Trajectories) and longest > sampler.steps:
+    if isinstance(sampler, Trajectories) and longest > sampler.steps:
         remedy = "--context-length 64 learns from windows of 64 steps instead"
         windows = hasattr(learner.settings, "context_length")
         found.append(

@@ -74,7 +74,7 @@ class Run:
             if held is None and trainer is None:
                 check_learning(settings, self.trainer.learner)
             self.warm_start = None if trainer or held else warm_start(self.trainer)
-            self.notes = notes(settings, self.trainer.learner, self._env)
+            self.notes = [] if held else notes(settings, self.trainer.learner, self._env)
             """What whoever begins the run should know."""
             self.buffer_bytes = check_memory(settings, self._env)
             self._retry = RetryWrites(
