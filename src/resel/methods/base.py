@@ -133,7 +133,7 @@ class Learner(ABC):
 
     def note(self, taken: Taken) -> None:
         """Take down a step of all environments; asked of on-policy methods alone."""
-        raise NotImplementedError
+        assert not self.on_policy, "an on-policy method takes down its steps"
 
     @abstractmethod
     def update(self, batch: Batch, *, want_metrics: bool = False) -> Metrics:
