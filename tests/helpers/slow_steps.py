@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from method_cases import noise_buffer
 from torch import Tensor, nn
 from torch.distributions import Normal, TanhTransform
 
 from resel.config import Config
-from resel.data import Batch, ReplayBuffer, Trajectory, Transitions, pack
+from resel.data import Batch, Transitions, pack
 from resel.methods import Learner, build_learner
 from resel.networks import Dimensions
 
@@ -39,21 +40,7 @@ def make_learner(dims: Dimensions, **changes: Any) -> Learner:
 def make_batch(dims: Dimensions, seed: int, packed: bool) -> Batch:
     """Single transitions, or whole episodes on two rows with padding; every second one ends."""
     rng = np.random.default_rng(seed)
-    buffer = ReplayBuffer(200, dims.observation, 1 if dims.discrete else dims.action)
-    for number, length in enumerate([5, 1, 8, 3]):
-        action = (
-            rng.integers(dims.action, size=(length, 1))
-            if dims.discrete
-            else rng.uniform(-1, 1, (length, dims.action))
-        )
-        buffer.add(
-            Trajectory(
-                rng.normal(size=(length + 1, dims.observation)).astype(np.float32),
-                action.astype(np.float32),
-                rng.normal(size=length).astype(np.float32),
-                terminated=number % 2 == 0,
-            )
-        )
+    buffer = noise_buffer("Discrete" if dims.discrete else "Box", [5, 1, 8, 3], seed)
     batch = pack(buffer, list(buffer), 2) if packed else Transitions(12).draw(buffer, rng, len)
     floats = ("observation", "action", "reward", "terminated")
     return dataclasses.replace(batch, **{name: getattr(batch, name).double() for name in floats})
