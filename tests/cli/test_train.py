@@ -195,7 +195,7 @@ def test_a_run_is_not_overwritten(finished: Path, tiny_flags: list[str], capsys:
         (["--env-kwargs", "lenght=4"], "'TMaze-v0' has no argument 'lenght': it has length."),
         (["--env-kwargs", "length=-3"], "length=-3 cannot work"),
         (["--env-kwargs", "length"], "write NAME=VALUE, as in length=40"),
-        (["--encoder", "transformer"], "transformer"),
+        (["--encoder", "perceiver"], "perceiver"),
         (["--size", "huge"], "size='huge' is not known: choose one of paper, small, tiny"),
         (["--stepps", "5"], f"(default: {MAZE.training.steps})"),
         (["another-task"], "another-task"),
