@@ -41,6 +41,7 @@ def test_help_of_every_verb(verb: str, capsys: Any) -> None:
         "methods": "",
         "bench": "scan",
         "reproduce": "NAME",
+        "compare": "TASK",
     }.get(verb, "RUN")
     assert positional in text.splitlines()[0]
     # tyro does not wrap the line of the usage
@@ -73,6 +74,15 @@ def test_help_of_every_verb(verb: str, capsys: Any) -> None:
         (["tasks", "--show", "TMaze"], "Did you mean TMaze-v0"),
         (["tasks", "--show", "Zzzzzz"], "`resel tasks` lists ours"),
         (["reproduce", "fig-lr-ablation", "--jobs=-1"], "--jobs -1 is too small: it must be at"),
+        (["reproduce", "fig-pomdp", "--methods", "resel,nobody"], "does not run 'nobody'"),
+        (["reproduce", "table-timing", "--methods", "resel"], "it trains nothing"),
+        (["compare", "TMaze-v0", "--methods", "resel,"], "names with commas between them"),
+        (["compare", "TMaze-v0", "--methods", "sac,nobody"], "nobody"),
+        (["compare", "TMaze-v0", "--seeds", "0"], "--seeds 0 is too small"),
+        (["compare", "TMaze-v0", "--methods", "td3"], "td3"),
+        (["compare", "TMaze-v0", "--settings", "gama=0.9"], "has a setting 'gama'"),
+        (["compare", "TMaze-v0", "--steps", "300"], "300 steps would learn nothing"),
+        (["compare", "Nowhere-v0"], "Nowhere-v0"),
         (["tran"], "use one of train, resume, eval, watch, plot, report, diagnose, tasks, "),
     ],
 )

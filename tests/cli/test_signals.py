@@ -37,7 +37,9 @@ def test_ctrl_c_while_kernels_are_compiled(tiny_flags: list[str], tmp_path: Path
     try:
         read_until(process, b"Compiling kernels for this machine", 120)
         until = time.monotonic() + 120
-        helper = "*_add_product*.nbi"  # once it is compiled, the recurrence that calls it is: seconds
+        helper = (
+            "*_add_product*.nbi"  # once it is compiled, the recurrence that calls it is: seconds
+        )
         while not list((tmp_path / "none").rglob(helper)) and time.monotonic() < until:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)

@@ -48,19 +48,21 @@ def test_other_ends_are_tried_again_up_to_the_cap(tmp_path: Path) -> None:
     killed = fake_job(
         tmp_path, "killed", "end('completed', 0) if calls == 2 else os.kill(os.getpid(), 9)"
     )
-    hopeless = fake_job(tmp_path, "hopeless", "print('Error: no such [thing]'); sys.exit(2)")
+    hopeless = fake_job(tmp_path, "hopeless", "print('Error: no such [thing]'); sys.exit(1)")
+    refused = fake_job(tmp_path, "refused", "sys.exit(2)")
     liar = fake_job(tmp_path, "liar", "sys.exit(0)")
     unsure = fake_job(tmp_path, "unsure", "end('interrupted', 143)")
-    ledger = work([flaky, killed, hopeless, liar, unsure])
+    ledger = work([flaky, killed, hopeless, refused, liar, unsure])
     found = {run.name: (entry.status, calls(entry.job)) for run, entry in ledger.entries.items()}
     assert found == {
         "flaky": ("completed", 3),
         "killed": ("completed", 2),
         "hopeless": ("failed", 3),
+        "refused": ("failed", 1),
         "liar": ("failed", 3),
         "unsure": ("failed", 3),
     }
-    assert ledger.entries[hopeless.run].problem == "exit code 2: no such [thing]"
+    assert ledger.entries[hopeless.run].problem == "exit code 1: no such [thing]"
 
 
 def test_attempts_count_only_without_progress(tmp_path: Path) -> None:

@@ -106,17 +106,17 @@ def test_too_little_room_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return [Job(tmp_path / f"{i}", (), 1, memory=memory, disk=disk) for i in range(3)]
 
     out = tmp_path / "not" / "yet"
-    check_room(jobs(1_000_000_000, 1000), 3, out, "paper")
-    check_room([], 3, out, "paper")
+    check_room(jobs(1_000_000_000, 1000), 3, out, "ask for less")
+    check_room([], 3, out, "ask for less")
     with pytest.raises(ConfigError, match=r"about 1.5 GB on the disk .* 1.0 GB are free.*--out"):
-        check_room(jobs(0, 500_000_000), 3, out, "paper")
+        check_room(jobs(0, 500_000_000), 3, out, "ask for less")
     with pytest.raises(ConfigError, match=r"3 runs side by side.* 4.5 GB.*use --jobs 2"):
-        check_room(jobs(1_500_000_000, 0), 3, out, "paper")
-    with pytest.raises(ConfigError, match=r"5.0 GB of memory for one run.*smaller --scale"):
-        check_room(jobs(5_000_000_000, 0), 1, out, "paper")
-    check_room(jobs(1_500_000_000, 0), 0, out, "paper")  # the engine takes fewer at a time
+        check_room(jobs(1_500_000_000, 0), 3, out, "ask for less")
+    with pytest.raises(ConfigError, match=r"needs about 5.0 GB of memory.*ask for less"):
+        check_room(jobs(5_000_000_000, 0), 1, out, "ask for less")
+    check_room(jobs(1_500_000_000, 0), 0, out, "ask for less")  # the engine takes fewer at a time
     monkeypatch.setattr(planning, "available_memory", lambda: None)
-    check_room(jobs(5_000_000_000, 0), 3, out, "paper")
+    check_room(jobs(5_000_000_000, 0), 3, out, "ask for less")
 
 
 def test_files_that_vanish_while_a_run_is_weighed(

@@ -1,7 +1,7 @@
 """The face a library user sees."""
 
 from resel.agent._agent import Agent, RESeL
-from resel.agent._configure import configure, world_of
+from resel.agent._configure import configure, usual_preset, world_of
 from resel.agent.callbacks import (
     CheckpointEvery,
     EvaluateEvery,
@@ -19,5 +19,6 @@ __all__ = [
     "SaveBest",
     "StopAtReturn",
     "configure",
+    "usual_preset",
     "world_of",
 ]

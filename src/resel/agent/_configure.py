@@ -37,9 +37,7 @@ def configure(
     a name has to say what its `world` is.
     """
     chosen, task = get_method(method or default_method()), full_name(task)
-    if preset is None:
-        ours = get_task(task) is not None or not (task or world)
-        preset = "paper" if ours else "auto"
+    preset = preset or usual_preset(task if task or world is None else None)
     if preset == "auto":
         if world is None and task:
             world = world_of(task, settings)
@@ -56,6 +54,13 @@ def configure(
     factor = size or usual_size
     sizes = bare.sized(factor, layer) if factor else {}
     return Config.build(task, names, layer, sizes).replace(**settings)
+
+
+def usual_preset(task: str | None) -> str:
+    """The preset that is taken if none is asked for; None is an environment without a name."""
+    if task is None:
+        return "auto"
+    return "paper" if not task or get_task(task) is not None else "auto"
 
 
 def world_of(env: str | Env | EnvFactory, settings: Mapping[str, Any]) -> World | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from resel._process import prepare_process
 from resel.benchmarks._memory import peak_memory
 from resel.benchmarks.update import sizes_of
 from resel.config import Config
+from resel.data import PerStep, Schedule
 from resel.training import Workload, batch_steps, compile_kernels
 from resel.training.threads import width_of
 
@@ -21,6 +22,8 @@ class UpdateCost:
     """Bytes resident while updating, the interpreter and its libraries included."""
     saved: int
     """Bytes of weights and optimisers in a checkpoint."""
+    schedule: Schedule = field(default=PerStep(1.0))
+    """When updates are due."""
 
 
 def measure_cost(config: Config, threads: int) -> UpdateCost:
@@ -33,6 +36,9 @@ def measure_cost(config: Config, threads: int) -> UpdateCost:
     with peak_memory() as memory:
         workload.cycle()
     seconds = workload.seconds_per_update()
-    tensors, _document = workload.learner.state()
-    held = [*tensors.values(), *workload.learner.weights().values()]
-    return UpdateCost(seconds, memory.total, sum(tensor.nbytes for tensor in held))
+    learner = workload.learner
+    tensors, _document = learner.state()
+    held = [*tensors.values(), *learner.weights().values()]
+    return UpdateCost(
+        seconds, memory.total, sum(tensor.nbytes for tensor in held), learner.schedule
+    )

@@ -40,6 +40,14 @@ def positive(name: str, value: int) -> int:
     return value
 
 
+def names_in(flag: str, text: str) -> list[str]:
+    """Names that stand behind a flag, with commas between them."""
+    found = [name.strip() for name in text.split(",")]
+    if not all(found):
+        raise ConfigError(f"--{flag} {text!r}: write names with commas between them.")
+    return found
+
+
 @contextmanager
 def writing(flag: str, path: Path) -> Iterator[None]:
     """A file that cannot be written is the user's to choose again."""

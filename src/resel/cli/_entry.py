@@ -24,6 +24,7 @@ VERBS = {
     "diagnose": "measure what an update does to a policy, and advise on LR_CE",
     "tasks": "list the tasks and their settings",
     "methods": "list the methods and their settings",
+    "compare": "train several methods on one environment and set them side by side",
     "reproduce": "run the paper's experiments and draw its figures",
     "bench": "measure speed and memory on this machine",
 }

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import shlex
-import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 from rich.table import Table
 
-from resel.cli._arguments import PLAIN, word
-from resel.cli.console import OUT, print_table
-from resel.config import Count
-from resel.experiments import CATALOGUE, EngineName, Scale, Sweep, choose, reproduce
+from resel.cli._arguments import PLAIN, names_in, word
+from resel.cli._sweeps import SweepArguments, run_sweep
+from resel.cli.console import print_table
+from resel.experiments import CATALOGUE, Scale, choose, narrowed
 
 
 @dataclass(frozen=True)
@@ -26,20 +25,11 @@ class ReproduceArguments:
     """Figures and tables, or all."""
     scale: Scale = "smoke"
     """smoke: minutes to an hour on two cores; cpu: hours; paper: the paper's own sizes."""
+    methods: Annotated[str | None, word("METHOD,...")] = None
+    """Only these of the methods that a figure compares, as in resel,sac-mlp."""
     out: Annotated[Path | None, word("PATH")] = None
     """Folder for runs and figures; reproduce-output/SCALE if not given."""
-    engine: EngineName = "local"
-    """local processes, a ray cluster (extra `ray`), or a slurm script to submit."""
-    jobs: Count = 0
-    """Runs side by side; 0 is automatic: one per GPU, or else per core."""
-    attempts: Count = 3
-    """How often a run may fail without progress before it is given up."""
-    ray_address: Annotated[str | None, word("ADDRESS")] = None
-    """Cluster to join (HOST:PORT or auto); if not given, one is started on this machine."""
-    write: Annotated[Path | None, word("PATH")] = None
-    """With slurm: the script to write."""
-    dry_run: bool = False
-    """Only tell what would be run."""
+    sweep: tyro.conf.OmitArgPrefixes[SweepArguments] = field(default_factory=SweepArguments)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -48,38 +38,13 @@ def run(argv: Sequence[str]) -> int:
     if not arguments.names:
         _list_experiments()
         return 0
-    return _run_sweep(
-        Sweep(
-            choose(arguments.names),
-            arguments.scale,
-            arguments.out or Path("reproduce-output") / arguments.scale,
-            shlex.join(["resel", "reproduce", *argv]),
-            arguments.engine,
-            arguments.jobs,
-            arguments.attempts,
-            arguments.ray_address,
-            arguments.write,
-            arguments.dry_run,
-        )
-    )
-
-
-def _run_sweep(sweep: Sweep) -> int:
-    """Ctrl-C and SIGTERM stop the sweep, whose runs save themselves."""
-    stopped: list[int] = []
-
-    def stop(number: int, frame: Any) -> None:
-        stopped.append(number)
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        return reproduce(sweep, OUT)
-    except KeyboardInterrupt:
-        OUT.print("Stopped; all runs are saved. The same command goes on with them.")
-        return 128 + (stopped[0] if stopped else signal.SIGINT)
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    experiments, scale = choose(arguments.names), arguments.scale
+    if arguments.methods is not None:
+        wanted = names_in("methods", arguments.methods)
+        experiments = [narrowed(experiment, scale, wanted) for experiment in experiments]
+    out = arguments.out or Path("reproduce-output") / scale
+    command = shlex.join(["resel", "reproduce", *argv])
+    return run_sweep(arguments.sweep.sweep(experiments, scale, out, command))
 
 
 def _list_experiments() -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 from resel.agent import configure
 from resel.config import Config
 from resel.errors import ConfigError
+from resel.methods import default_method
 from resel.tasks import full_name
 
 Scale = Literal["smoke", "cpu", "paper"]
@@ -25,6 +26,7 @@ Kind = Literal[
     "anchors",
     "mmer",
     "rates",
+    "comparison",
 ]
 Measure = Literal["return", "exploration", "success"]
 
@@ -47,6 +49,11 @@ class Setting:
     """The default one, if not given."""
     seeds: tuple[int, ...] | None = None
     """Those of the study's seeds it is run with; all, if not given."""
+
+    @property
+    def method_name(self) -> str:
+        """The method that learns."""
+        return self.method or default_method()
 
     @property
     def place(self) -> str:

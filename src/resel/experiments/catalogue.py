@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from resel.errors import ConfigError
 from resel.experiments._auto_lr_study import auto_lr_study
@@ -158,3 +159,17 @@ def choose(names: Sequence[str]) -> list[Experiment]:
                 f"There is no experiment {name!r}. {hint}There are: {', '.join(CATALOGUE)}, all."
             )
     return [CATALOGUE[name] for name in wanted]
+
+
+def narrowed(experiment: Experiment, scale: Scale, methods: Sequence[str]) -> Experiment:
+    """The experiment with these of its methods only."""
+    study = experiment.studies[scale]
+    having = list(dict.fromkeys(setting.method_name for setting in study.settings))
+    missing = [name for name in methods if name not in having]
+    if missing:
+        raise ConfigError(
+            f"{experiment.name} does not run {missing[0]!r} at scale {scale}: "
+            + (f"it has {', '.join(having)}." if having else "it trains nothing.")
+        )
+    kept = tuple(setting for setting in study.settings if setting.method_name in methods)
+    return replace(experiment, studies={**experiment.studies, scale: replace(study, settings=kept)})

@@ -23,7 +23,7 @@ from resel.data import ReplayBuffer
 from resel.errors import ConfigError
 from resel.experiments._settings import Experiment, Scale, Setting
 from resel.methods import run_label
-from resel.runs import available_memory
+from resel.runs import available_memory, updates_planned
 from resel.tasks import get_task, short_name
 from resel.training.threads import suitable_threads, width_of
 
@@ -119,7 +119,8 @@ def _cost_of(config: Config, threads: int, known: dict[str, UpdateCost]) -> Upda
     # Rates, discounts and scales are numbers that an update takes as they come.
     settings = {n: v for n, v in vars(config.algorithm).items() if not isinstance(v, float)}
     networks = (config.network, config.encoder, config.encoder_settings)
-    key = repr((config.method, settings, *networks, threads))
+    when = (config.training.updates_per_step, config.training.num_envs)
+    key = repr((config.method, settings, *networks, *when, threads))
     if key not in known:
         known[key] = measure_cost(config, threads)
     return known[key]
@@ -139,7 +140,7 @@ def _job(run: Path, setting: Setting, config: Config, threads: int, cost: Update
         (*LAUNCHER, "train", *flags, "--run-dir", str(run), "--resume", "auto"),
         training.steps,
         threads,
-        cost.seconds * max(0, training.steps - training.warmup_steps),
+        cost.seconds * updates_planned(config, cost.schedule),
         cost.memory + 2 * buffer,  # a checkpoint copies it
         _CHECKPOINTS * (buffer + cost.saved) + _AGENTS * cost.saved + _LOGS,
     )
@@ -155,10 +156,11 @@ def default_slots(gpus: int) -> int:
     return gpus or os.cpu_count() or 1
 
 
-def check_room(jobs: Sequence[Job], asked: int, out: Path, scale: Scale) -> None:
+def check_room(jobs: Sequence[Job], asked: int, out: Path, smaller: str) -> None:
     """Refuse what would fill the disk or the memory of this machine half-way.
 
     `asked` is the number of runs side by side; 0 leaves it to the engine, which looks at memory.
+    `smaller` says how to ask for less.
     """
     if not jobs:
         return
@@ -166,17 +168,15 @@ def check_room(jobs: Sequence[Job], asked: int, out: Path, scale: Scale) -> None
     free = shutil.disk_usage(_existing(out)).free
     if disk > free:
         raise ConfigError(
-            f"--scale {scale} needs about {_gb(disk)} on the disk of {out} and {_gb(free)} are "
-            "free: name a folder on another disk with --out, fewer experiments, or a smaller "
-            "--scale."
+            f"The runs need about {_gb(disk)} on the disk of {out} and {_gb(free)} are free: name "
+            f"a folder on another disk with --out, or {smaller}."
         )
     available = available_memory()
     largest = max(job.memory for job in jobs)
     if available is not None and largest > available:
         raise ConfigError(
-            f"--scale {scale} needs about {_gb(largest)} of memory for one run and "
-            f"{_gb(available)} are free: use a larger machine (--engine slurm or ray), or a "
-            "smaller --scale."
+            f"One of the runs needs about {_gb(largest)} of memory and {_gb(available)} are free: "
+            f"use a larger machine (--engine slurm or ray), or {smaller}."
         )
     together = sum(sorted((job.memory for job in jobs), reverse=True)[:asked])
     if available is not None and together > available:

@@ -60,6 +60,22 @@ class Sweep:
     dry_run: bool = False
 
     @property
+    def papers(self) -> bool:
+        """Whether it is about experiments that come in scales, as the catalogue's do."""
+        return all(len(experiment.studies) > 1 for experiment in self.experiments)
+
+    @property
+    def at_scale(self) -> str:
+        """Which scale, where there is a choice."""
+        return f" at scale {self.scale}" if self.papers else ""
+
+    @property
+    def smaller(self) -> str:
+        """How to ask for less."""
+        less = "fewer experiments or a smaller --scale" if self.papers else "fewer --methods"
+        return f"ask for {less}"
+
+    @property
     def here(self) -> bool:
         """Whether all runs go on on this machine."""
         return self.engine != "slurm" and self.ray_address is None
@@ -90,7 +106,7 @@ def reproduce(sweep: Sweep, console: Console) -> int:
     if sweep.here:
         try:
             asked = slots if sweep.engine == "ray" else sweep.jobs
-            check_room(left, asked, sweep.out, sweep.scale)
+            check_room(left, asked, sweep.out, sweep.smaller)
         except ConfigError as error:
             if not sweep.dry_run:
                 raise
@@ -126,7 +142,7 @@ def reproduce(sweep: Sweep, console: Console) -> int:
 
 def plan_table(sweep: Sweep, plan: Plan, left: Sequence[Job]) -> Table:
     """What is about to happen."""
-    title = f"Plan at scale {sweep.scale} in {sweep.out}"
+    title = f"Plan{sweep.at_scale} in {sweep.out}"
     table = Table("experiment", title=title, title_justify="left", box=None)
     for column in ("runs", "of them done", "steps", "updates left"):
         table.add_column(column, justify="right")

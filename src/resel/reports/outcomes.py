@@ -18,7 +18,7 @@ from resel.reports.page import Part
 _MOST_BYTES = 5_000_000
 _FROM_RUNS = "curves.png"
 """The one picture that the page draws itself."""
-_PLAIN = ("lengths", "anchors", "mmer", "rates")
+_PLAIN = ("lengths", "anchors", "mmer", "rates", "comparison")
 """Kinds of experiments whose table is shown as it is."""
 
 

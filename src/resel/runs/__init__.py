@@ -7,6 +7,7 @@ from resel.runs.load_run import open_trainer, restore_newest
 from resel.runs.machine import describe_machine, differences, numeric_machine
 from resel.runs.memory import available_memory, format_bytes
 from resel.runs.metrics import MetricsLog, read_metrics
+from resel.runs.outlook import updates_planned
 from resel.runs.own_config import MAY_DIFFER
 from resel.runs.preflight import Resume, check_past, finished_result, saved_config
 from resel.runs.replay_log import ReplayLog, restore_trainer
@@ -55,6 +56,7 @@ __all__ = [
     "restore_trainer",
     "save_agent",
     "saved_config",
+    "updates_planned",
     "use_weights",
     "warm_start",
     "write_bundle",

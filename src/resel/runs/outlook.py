@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from resel.config import TrainingConfig
-from resel.data import Moment, Trajectories
+from resel.config import Config, TrainingConfig
+from resel.data import Moment, PerRollout, Schedule, Trajectories
 from resel.envs import AnyEnv
 from resel.errors import ConfigError
 from resel.methods import Learner
 
 
-def check_learning(settings: TrainingConfig, learner: Learner) -> None:
-    """Refuse a run that is certain to make no update."""
+def updates_planned(config: Config, schedule: Schedule) -> int:
+    """How many updates a run will make; a run that is certain to make none is refused."""
+    settings = config.training
     steps, warmup = settings.steps, settings.warmup_steps
-    after = max(warmup, getattr(learner.settings, "learn_after", 0))
-    if steps > after and learner.schedule.due(Moment(warmup, steps, 0, steps)):
-        return
+    after = max(warmup, getattr(config.algorithm, "learn_after", 0))
+    due = schedule.due(Moment(after, steps, 0, steps)) if steps > after else 0
+    if due:
+        return due
+    if steps > after and isinstance(schedule, PerRollout):
+        raise ConfigError(
+            f"A run of {steps:,} steps would learn nothing: {config.method} learns after every "
+            f"{schedule.steps:,} (rollout_steps times num_envs). Give several times as many "
+            "--steps, or a smaller --rollout-steps. Nothing was written."
+        )
     name = "learn_after" if after > warmup else "warmup_steps"
     raise ConfigError(
         f"A run of {steps:,} steps would learn nothing: no update is made before step {after:,} "

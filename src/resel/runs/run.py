@@ -25,7 +25,7 @@ from resel.runs.directory import RunDirectory, with_version, without_version
 from resel.runs.due import CheckpointsDue, is_of_steps, was_due_by_steps
 from resel.runs.machine import describe_machine, differences, numeric_machine
 from resel.runs.metrics import MetricsLog, read_metrics
-from resel.runs.outlook import check_learning, notes
+from resel.runs.outlook import notes, updates_planned
 from resel.runs.own_config import differing_settings
 from resel.runs.preflight import Resume, check_memory, check_past, existing_directory
 from resel.runs.replay_log import ReplayLog, restore_trainer
@@ -72,7 +72,7 @@ class Run:
             self.trainer = trainer or self._make_trainer()
             self._env = self.trainer.env
             if held is None and trainer is None:
-                check_learning(settings, self.trainer.learner)
+                updates_planned(config, self.trainer.learner.schedule)
             self.warm_start = None if trainer or held else warm_start(self.trainer)
             self.notes = [] if held else notes(settings, self.trainer.learner, self._env)
             """What whoever begins the run should know."""

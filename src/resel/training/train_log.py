@@ -12,6 +12,7 @@ from torch import Tensor
 
 from resel.data import Batch, ReplayBuffer
 from resel.errors import DamagedFileError
+from resel.training.clock import Clock
 from resel.training.validation import flag, maybe, whole
 
 Values = Mapping[str, float | str]
@@ -100,19 +101,16 @@ class TrainLog:
         self.write("train", self._step, values)
         return True
 
-    def timing(self, mark: Mark, step: int, updates: int, seconds: float) -> Mark:
+    def timing(self, mark: Mark, step: int, updates: int, clock: Clock) -> Mark:
         """Write how fast it went since the mark; the mark for the next time."""
         now = Mark(time.monotonic(), step, updates)
         elapsed = max(now.time - mark.time, 1e-9)
-        self.write(
-            "timing",
-            step,
-            {
-                "updates_per_second": (updates - mark.updates) / elapsed,
-                "steps_per_second": (step - mark.step) / elapsed,
-                "seconds": seconds,
-            },
-        )
+        rates = {
+            "updates_per_second": (updates - mark.updates) / elapsed,
+            "steps_per_second": (step - mark.step) / elapsed,
+        }
+        known = {name: value for name, value in clock.state().items() if value is not None}
+        self.write("timing", step, rates | known)
         return now
 
     def write(self, kind: str, step: int, values: Values) -> None:

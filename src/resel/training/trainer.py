@@ -131,7 +131,7 @@ class Trainer:
                 raise
             self.clock.tick()
             if self._crossed(before, self.config.training.log_every):
-                mark = self.log.timing(mark, self.step, self.learner.updates, self.clock.seconds)
+                mark = self.log.timing(mark, self.step, self.learner.updates, self.clock)
             progress = self._progress(total)
             for callback in callbacks:
                 if callback(progress) is False:

@@ -1,8 +1,9 @@
 """What is done about runs that end, the same for every engine.
 
 Exit code 0 with a complete run directory is done, as is a complete one whose process was lost; 3 is
-a run that diverged, which is a result; any other end is tried again. Attempts count only while a
-run saves nothing new, so that being moved around by a scheduler never uses them up.
+a run that diverged, which is a result; 2 is one that was refused, which it would be again; any
+other end is tried again. Attempts count only while a run saves nothing new, so that being moved
+around by a scheduler never uses them up.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from resel.experiments.plan import Job
 from resel.runs import is_in_use
 
 ATTEMPTS = 3
-_DIVERGED = 3
+_DIVERGED, _REFUSED = 3, 2
 _WAITS = (0.0, 2.0, 10.0, 60.0)
 """Seconds before the next attempt: a killed run's process may still be saving."""
 
@@ -96,7 +97,8 @@ class Ledger:
             return 0.0
         entry.attempts = 1 if state.saved > entry.saved else entry.attempts + 1
         entry.problem = problem or f"exit code {code}, but no finished run in {job.run}"
-        entry.status = "failed" if entry.attempts >= self.attempts else "waiting"
+        given_up = code == _REFUSED or entry.attempts >= self.attempts
+        entry.status = "failed" if given_up else "waiting"
         self.changed(entry)
         return _WAITS[min(entry.attempts, len(_WAITS) - 1)]
 

@@ -9,6 +9,7 @@ from resel.errors import RunDirectoryError
 from resel.experiments._settings import Experiment, Scale
 from resel.experiments.engines import Status
 from resel.experiments.outcomes._beside import make_anchors, make_mmer
+from resel.experiments.outcomes._comparison import make_comparison
 from resel.experiments.outcomes._curves import make_curves, make_finals
 from resel.experiments.outcomes._lengths import make_lengths
 from resel.experiments.outcomes._probes import make_amplification, make_embedding
@@ -44,6 +45,8 @@ def make_outcome(
         return make_anchors(experiment, study, runs, folder)
     if experiment.kind == "mmer":
         return make_mmer(experiment, study, runs, folder)
+    if experiment.kind == "comparison":
+        return make_comparison(experiment, study, runs, folder)
     if experiment.kind == "rates":
         return make_rates(experiment, runs, folder)
     if experiment.kind == "amplification":

@@ -1,0 +1,67 @@
+"""How several runs are brought to their end: what `reproduce` and `compare` share."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from resel.cli._arguments import word
+from resel.cli.console import OUT
+from resel.config import Count
+from resel.experiments import EngineName, Experiment, Scale, Sweep, reproduce
+
+
+@dataclass(frozen=True)
+class SweepArguments:
+    """Where and how the runs are made."""
+
+    engine: EngineName = "local"
+    """local processes, a ray cluster (extra `ray`), or a slurm script to submit."""
+    jobs: Count = 0
+    """Runs side by side; 0 is automatic: one per GPU, or else per core."""
+    attempts: Count = 3
+    """How often a run may fail without progress before it is given up."""
+    ray_address: Annotated[str | None, word("ADDRESS")] = None
+    """Cluster to join (HOST:PORT or auto); if not given, one is started on this machine."""
+    write: Annotated[Path | None, word("PATH")] = None
+    """With slurm: the script to write."""
+    dry_run: bool = False
+    """Only tell what would be run."""
+
+    def sweep(
+        self, experiments: Sequence[Experiment], scale: Scale, out: Path, command: str
+    ) -> Sweep:
+        """These experiments in this way."""
+        return Sweep(
+            experiments,
+            scale,
+            out,
+            command,
+            self.engine,
+            self.jobs,
+            self.attempts,
+            self.ray_address,
+            self.write,
+            self.dry_run,
+        )
+
+
+def run_sweep(sweep: Sweep) -> int:
+    """Ctrl-C and SIGTERM stop the sweep, whose runs save themselves."""
+    stopped: list[int] = []
+
+    def stop(number: int, frame: Any) -> None:
+        stopped.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        return reproduce(sweep, OUT)
+    except KeyboardInterrupt:
+        OUT.print("Stopped; all runs are saved. The same command goes on with them.")
+        return 128 + (stopped[0] if stopped else signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGTERM, before)

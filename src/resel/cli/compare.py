@@ -1,0 +1,108 @@
+"""`resel compare`: several methods on one environment, side by side."""
+
+from __future__ import annotations
+
+import csv
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.table import Table
+
+from resel.cli._arguments import PLAIN, names_in, word
+from resel.cli._sweeps import SweepArguments, run_sweep
+from resel.cli.console import OUT, print_table
+from resel.config import Count, EnvKwargs
+from resel.experiments import COMPARISON, comparison
+from resel.reports import make_report
+from resel.tasks import short_name
+
+_OWN = ("steps", "size", "encoder", "eval_every", "eval_episodes", "env_kwargs")
+"""Settings that have a flag here; others are given with --settings."""
+
+_SHOWN = ("method", "return", "reached", "steps to it", "cpu minutes to it", "cpu minutes in all")
+
+
+@dataclass(frozen=True)
+class CompareArguments:
+    """Train several methods on one environment, measured alike, side by side."""
+
+    task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")]
+    """A task of ours (see `resel tasks`), any Gymnasium id, or one of your own: file.py:Class."""
+    methods: Annotated[str, tyro.conf.arg(metavar="METHOD,...")] = "resel,sac-gru,sac-mlp"
+    """What is compared; `resel methods` lists them."""
+    seeds: Count = 3
+    """Runs of each method, with the seeds 1, 2, ..."""
+    steps: Annotated[Count | None, word("INT")] = None
+    """Environment steps of each run; those of the task's preset if not given."""
+    threshold: Annotated[float | None, word("FLOAT")] = None
+    """The return that counts as reached; the task's own if not given, else 90 % of the way from a
+    random policy to the best method."""
+    size: Annotated[str | None, word("{paper,small,tiny}")] = None
+    """Network size, as a factor on each method's own."""
+    encoder: Annotated[str | None, word("NAME")] = None
+    """The context encoder of methods that have one; each method's own if not given."""
+    preset: Annotated[str | None, word("{paper,released,small,auto}")] = None
+    """Settings each method starts from, as for `resel train`."""
+    eval_every: Annotated[Count | None, word("INT")] = None
+    """Steps between evaluations."""
+    eval_episodes: Annotated[Count | None, word("INT")] = None
+    """Episodes of an evaluation."""
+    env_kwargs: EnvKwargs = field(default_factory=dict)
+    """Arguments of the environment."""
+    settings: EnvKwargs = field(default_factory=dict)
+    """Other settings for every method that has them, as in gamma=0.95."""
+    out: Annotated[Path | None, word("PATH")] = None
+    """Folder for runs, table and page; compare-output/TASK if not given."""
+    sweep: tyro.conf.OmitArgPrefixes[SweepArguments] = field(default_factory=SweepArguments)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Settings that were asked for."""
+        own = {name: getattr(self, name) for name in _OWN}
+        return {**self.settings, **{name: value for name, value in own.items() if value}}
+
+
+def run(argv: Sequence[str]) -> int:
+    """Bring all runs to their end and write the page."""
+    arguments = tyro.cli(CompareArguments, args=argv, prog="resel compare", config=PLAIN)
+    experiment = comparison(
+        arguments.task,
+        names_in("methods", arguments.methods),
+        arguments.seeds,
+        arguments.preset,
+        arguments.threshold,
+        arguments.given,
+    )
+    name = short_name(arguments.task).replace("/", "-").replace(":", "-")
+    out = arguments.out or Path("compare-output") / name
+    command = shlex.join(["resel", "compare", *argv])
+    sweep = arguments.sweep.sweep([experiment], COMPARISON, out, command)
+    code = run_sweep(sweep)
+    if code < 128 and not sweep.dry_run and sweep.write is None:
+        _show(out, experiment.name)
+    return code
+
+
+def _show(out: Path, name: str) -> None:
+    """The essence of the table on the screen, and where the page is."""
+    path = out / name / "table.csv"
+    if path.is_file():
+        table = Table(*_SHOWN, box=None)
+        for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
+            score = f"{_short(row['mean'])} ± {_short(row['standard_error'])}"
+            reached = f"{row['reached']} of {int(row['runs']) + int(row['diverged'])}"
+            costs = (row["steps_to_threshold"], row["cpu_minutes_to_threshold"], row["cpu_minutes"])
+            table.add_row(row["method"], score, reached, *map(_short, costs))
+        OUT.print()
+        print_table(table)
+    page = out / "comparison.html"
+    make_report(out).write(page)
+    OUT.print(f"Page: {page}", soft_wrap=True)
+
+
+def _short(text: str) -> str:
+    return f"{float(text):,.4g}" if text else "-"

@@ -1,0 +1,73 @@
+"""Methods beside each other on any environment, as an experiment of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from resel.agent import configure, usual_preset
+from resel.config import Config
+from resel.errors import ConfigError
+from resel.experiments._settings import Experiment, Scale, Setting, Study
+from resel.methods import get_method
+from resel.tasks import full_name, get_task
+
+COMPARISON: Scale = "cpu"
+"""The one scale that a comparison has."""
+_ALIKE = ("steps", "eval_every", "eval_episodes", "max_episode_steps")
+"""What every method takes over from the first one: they are measured alike."""
+_EARLY = ("steps", "env_kwargs", "encoder")
+"""What decides which settings there are, and how a preset that looks at the world chooses."""
+
+
+def comparison(
+    task: str,
+    methods: Sequence[str],
+    seeds: int,
+    preset: str | None = None,
+    threshold: float | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Experiment:
+    """Every method with every seed, at equal steps and equal evaluations.
+
+    `settings` go to every method that has them. The threshold is the task's own if none is given;
+    where there is none either, the outcome takes a share of the way to the best method.
+    """
+    task, given = full_name(task), dict(settings or {})
+    if not methods:
+        raise ConfigError("Nothing is compared: name methods, as in --methods resel,sac-mlp.")
+    if seeds < 1:
+        raise ConfigError(f"--seeds {seeds} is too small: it must be at least 1.")
+    chosen, preset = [get_method(m) for m in dict.fromkeys(methods)], preset or usual_preset(task)
+    first = _config(chosen[0].name, task, preset, given)
+    measured = {name: getattr(first.training, name) for name in _ALIKE}
+    alike = given | {name: value for name, value in measured.items() if value is not None}
+    planned = []
+    for method in chosen:
+        config = _config(method.name, task, preset, alike)
+        own = {name: value for name, value in alike.items() if _has(config, name)}
+        planned.append(Setting(task, own, method.title, preset=preset, method=method.name))
+    for name in given:
+        if not any(name in setting.overrides for setting in planned):
+            raise ConfigError(f"None of the methods compared has a setting {name!r}.")
+    spec = get_task(task)
+    if threshold is None and spec is not None:
+        threshold = spec.threshold
+    study = Study(tuple(planned), tuple(range(1, seeds + 1)), numbers={"threshold": threshold})
+    title = f"{', '.join(method.title for method in chosen)} on {task}"
+    return Experiment("comparison", title, "", "comparison", {COMPARISON: study})
+
+
+def _config(method: str, task: str, preset: str, settings: Mapping[str, Any]) -> Config:
+    """The settings of a method, with those of `settings` that it has."""
+    early = ("steps", "env_kwargs") if get_method(method).encoder is None else _EARLY
+    named = {name: settings[name] for name in early if name in settings}
+    usual = configure(task, method=method, preset=preset, **named)
+    own = {name: value for name, value in settings.items() if _has(usual, name)}
+    return configure(task, method=method, preset=preset, **own)
+
+
+def _has(config: Config, name: str) -> bool:
+    if name == "encoder":
+        return config.encoder is not None
+    return name == "size" or name in config.flat()

@@ -1,0 +1,124 @@
+"""Methods side by side on any environment: what is run, and the table that comes of it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_sweep as tiny
+from fake_runs import write_run
+
+from resel.cli import main
+from resel.errors import ConfigError
+from resel.experiments import COMPARISON, comparison, narrowed
+from resel.experiments._settings import Experiment, Setting, Study
+from resel.experiments.engines import Status
+from resel.experiments.outcomes import make_outcome
+from resel.experiments.plan import Member
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+
+def test_all_methods_are_measured_alike() -> None:
+    given = {"gamma": 0.9, "batch_steps": 300, "encoder": "gru"}
+    found = comparison("Pendulum-V-v0", ["resel", "sac-mlp", "ppo-gru"], 2, settings=given)
+    study = found.studies[COMPARISON]
+    assert study.seeds == (1, 2) and study.numbers["threshold"] is not None
+    configs = {s.method_name: s.config(1) for s in study.settings}
+    assert [s.group for s in study.settings] == ["RESeL", "SAC-MLP", "PPO-GRU"]
+    for name in ("steps", "eval_every", "eval_episodes"):
+        assert len({getattr(config.training, name) for config in configs.values()}) == 1
+    assert {config.algorithm.gamma for config in configs.values()} == {0.9}
+    assert configs["resel"].algorithm.batch_steps == 300  # the others have none
+    assert [c.encoder for c in configs.values()] == ["gru", None, "gru"]
+
+
+def test_an_environment_that_is_nobodys() -> None:
+    found = comparison("Acrobot-v1", ["resel", "sac"], 1, settings={"steps": 5000})
+    resel, sac = (setting.config(1) for setting in found.studies[COMPARISON].settings)
+    assert {s.preset for s in found.studies[COMPARISON].settings} == {"auto"}
+    assert resel.training.steps == sac.training.steps == 5000
+    assert found.studies[COMPARISON].numbers["threshold"] is None
+
+
+def evaluated(*returns: float) -> list[dict[str, Any]]:
+    """Evaluations every 10 steps; the processor takes 6 seconds a step."""
+    lines: list[dict[str, Any]] = []
+    for i, value in enumerate(returns):
+        lines.append({"step": 10 * i, "kind": "eval", "return_mean": value, "return_std": 0.0})
+        lines[-1]["updates"] = 10 * i
+        lines.append({"step": 10 * i, "kind": "timing", "cpu_seconds": 60.0 * i})
+    return lines
+
+
+@pytest.mark.parametrize("threshold", [None, 5.0])
+def test_steps_and_minutes_to_a_threshold(threshold: float | None, tmp_path: Path) -> None:
+    curves = {
+        ("quick", 1): evaluated(0, 6, 10, 10, 10, 10, 10),
+        ("quick", 2): evaluated(0, 2, 6, 10, 10, 10, 10),
+        ("slow", 1): evaluated(0, 0, 0, 0, 0, 0, 6),
+        ("slow", 2): evaluated(0, 0, 0, 0, 0, 0, 0),
+        ("lost", 1): evaluated(0, 0),
+    }
+    members, status = [], dict[Path, Status]()
+    for (method, seed), lines in curves.items():
+        run = tmp_path / f"{method}-{seed}"
+        lost = method == "lost"
+        write_run(run, lines, "diverged" if lost else "completed", cpu_seconds=600.0)
+        members.append(Member(run, Setting("a-task", group=method), seed, 60))
+        status[run] = "diverged" if lost else "completed"
+    study = Study((), (1, 2), numbers={"threshold": threshold})
+    figure = Experiment("comparison", "A title", "", "comparison", {COMPARISON: study})
+    files = make_outcome(figure, COMPARISON, members, status, tmp_path)
+    assert {"table.csv", "table.md", "curves.csv", "curves.png"} <= set(files)
+    rows = list(csv.DictReader((tmp_path / "table.csv").read_text().splitlines()))
+    assert [row["method"] for row in rows] == ["quick", "slow", "lost"]
+    quick, slow, lost_row = rows
+    # Of the last five evaluations: (10 + 9.2) / 2, of which 90 % lie between 6 and 10.
+    assert float(quick["mean"]) == pytest.approx(9.6)
+    assert float(quick["threshold"]) == pytest.approx(threshold or 0.9 * 9.6)
+    steps = (10 + 20) / 2 if threshold else (20 + 30) / 2
+    assert float(quick["steps_to_threshold"]) == steps
+    assert float(quick["cpu_minutes_to_threshold"]) == pytest.approx(steps / 10)
+    assert quick["reached"] == "2" and float(quick["cpu_minutes"]) == 10
+    assert slow["reached"] == ("1" if threshold else "0")
+    assert slow["steps_to_threshold"] == slow["cpu_minutes_to_threshold"] == ""
+    assert lost_row["mean"] == "" and lost_row["diverged"] == "1"
+    told = (tmp_path / "table.md").read_text()
+    assert ("90% of the way" in told) == (threshold is None) and "nan" not in told
+
+
+def test_from_the_command_to_a_page(tmp_path: Path, capsys: Any) -> None:
+    settings = {n: v for n, v in tiny.SETTINGS.items() if not n.startswith("eval")}
+    words = [f"{name}={json.dumps(value)}" for name, value in settings.items()]
+    flags = ["--methods", "resel,sac-mlp", "--seeds", "1", "--steps", "60", "--eval-every", "20"]
+    flags += ["--eval-episodes", "2", "--out", "out", "--jobs", "2", "--settings", *words]
+    assert main(["compare", "TMaze-v0", *flags]) == 0
+    said = capsys.readouterr().out
+    assert "Plan in out" in said and "2 runs completed" in said and "cpu minutes to it" in said
+    page = (tmp_path / "out" / "comparison.html").read_text()
+    assert "RESeL" in page and "SAC-MLP" in page and "cpu minutes</button>" in page
+    record = json.loads((tmp_path / "out" / "comparison" / "experiment.json").read_text())
+    assert record["command"].startswith("resel compare TMaze-v0 --methods resel,sac-mlp")
+    minutes = [float(row["cpu_minutes"]) for row in _table(tmp_path)]
+    assert len(minutes) == 2 and all(math.isfinite(m) and m > 0 for m in minutes)
+    assert main(["compare", "TMaze-v0", *flags]) == 0
+    assert "No run is left" in capsys.readouterr().out
+
+
+def _table(folder: Path) -> list[dict[str, str]]:
+    text = (folder / "out" / "comparison" / "table.csv").read_text()
+    return list(csv.DictReader(text.splitlines()))
+
+
+def test_fewer_methods_of_a_figure() -> None:
+    settings = tuple(Setting("TMaze-v0", method=name) for name in (None, "sac", "sac-gru"))
+    figure = Experiment("a-name", "", "", "curves", {"smoke": Study(settings, (1,))})
+    kept = narrowed(figure, "smoke", ["resel", "sac-gru"]).studies["smoke"].settings
+    assert [setting.method_name for setting in kept] == ["resel", "sac-gru"]
+    with pytest.raises(ConfigError, match="'td7' at scale smoke: it has resel, sac, sac-gru"):
+        narrowed(figure, "smoke", ["td7"])
