@@ -85,6 +85,8 @@ _SMALL: Settings = {
 _SMALL_TASKS: dict[str, Settings] = {
     "CartPole-P-v0": {"target_entropy_scale": 0.2},
     "CartPole-V-v0": {"target_entropy_scale": 0.2},
+    # A car that is pushed one way or the other for a second at a time gets up the hill by chance.
+    "MountainCarContinuous-P-v0": {"noise_hold": 32},
     "TMaze-v0": {
         "encoder": "gru",
         "tau": 0.005,

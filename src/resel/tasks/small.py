@@ -80,7 +80,7 @@ def tasks() -> Iterator[TaskSpec]:
         horizon=999,
         observation_size=1,
         action_size=1,
-        settings={**SETTINGS, "steps": 60_000},
+        settings=SETTINGS,
         hints=_MOUNTAIN_CAR,
         threshold=90.0,
     )
