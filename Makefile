@@ -54,6 +54,8 @@ bench: $(STAMP)  ## measure speed and memory on this machine (it should be quiet
 		echo "==> Measuring: $$part"; \
 		$(BIN)/resel bench $$part --out docs/results/performance || exit 1; \
 	done
+	@echo "==> Measuring: methods"
+	@$(BIN)/resel bench methods --out docs/results/performance
 	@echo "==> Measuring: update of a gru, and of a tiny mamba agent"
 	@$(BIN)/resel bench update --encoder gru --out docs/results/performance/gru
 	@$(BIN)/resel bench update --size tiny --task Pendulum-V-v0 --batch-steps 1000 \

@@ -13,6 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
+from resel.benchmarks import methods
 from resel.cli import main
 
 PARTS: dict[str, list[str]] = {
@@ -233,3 +234,18 @@ def test_a_busy_machine_is_told(capsys: Any, monkeypatch: pytest.MonkeyPatch) ->
     said = capsys.readouterr()
     assert "Warning: the machine is busy: its load is 7.0" in said.err
     assert any("its load is 7.0" in doubt for doubt in json.loads(said.out)["doubts"])
+
+
+def test_steps_of_methods(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(methods, "_PART", 20)
+    monkeypatch.setattr(methods, "_WARMUP", 100)
+    words = ["--methods", "resel", "sac-mlp", "a2c-gru", "--repetitions", "1", "--task", "TMaze-v0"]
+    assert main(["bench", "methods", *words, "--json", "--out", str(tmp_path)]) == 0
+    result = json.loads(capsys.readouterr().out)
+    rows = {row["method"]: row for row in result["methods"]}
+    assert list(rows) == ["resel", "sac-mlp", "a2c-gru"] and rows["resel"]["over_resel"] == 1
+    assert rows["sac-mlp"]["updates_per_step"] == 1 > rows["a2c-gru"]["updates_per_step"] > 0
+    assert 0 < rows["sac-mlp"]["step_ms"] < rows["resel"]["step_ms"]
+    assert (tmp_path / "methods.csv").read_text().startswith("method,title,step_ms")
+    assert main(["bench", "methods", "--methods", "td3", "--task", "TMaze-v0"]) == 2
+    assert "Box spaces only" in capsys.readouterr().err

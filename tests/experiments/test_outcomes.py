@@ -134,26 +134,29 @@ def test_tables_stand_beside_the_papers(tmp_path: Path) -> None:
         run = tmp_path / "runs" / f"{seed}"
         write_run(run, lines(*[0.0] * 3, *[last] * 5, every=250_000))
         members.append(Member(run, Setting("Ant-gravity-v0"), seed, 2_000_000))
+    other = tmp_path / "runs" / "escp"
+    write_run(other, lines(*[0.0] * 3, *[700.0] * 5, every=250_000))
+    members.append(Member(other, Setting("Ant-gravity-v0", group="ESCP"), 1, 2_000_000))
     table = "table.meta_gravity_final"
     make("table", members, tmp_path / "out", table=table)
-    ours, *others = rows(tmp_path / "out" / "table.csv")
-    assert (ours["task"], ours["mean"], ours["standard_error"]) == (
-        "Ant-gravity-v0",
-        "1100.0",
-        "100.0",
-    )
-    assert (ours["paper RESeL"], ours["paper RESeL error"]) == ("5949.0", "314.0")
-    assert ours["paper ESCP"] == "3403.0" and (ours["iqm_low"], ours["iqm_high"]) == (
-        "1000.0",
-        "1200.0",
-    )
-    assert [row["task"] for row in others] == [
-        f"{robot}-gravity-v2" for robot in ("HalfCheetah", "Hopper", "Humanoid", "Walker2d")
+    ours, escp, *others = rows(tmp_path / "out" / "table.csv")
+    assert [ours[name] for name in ("task", "method", "mean", "standard_error")] == [
+        *("Ant-gravity-v0", "RESeL"),
+        *("1100.0", "100.0"),
     ]
-    assert all(row["mean"] == "" and row["paper RESeL"] for row in others)
+    assert (ours["paper"], ours["paper_error"]) == ("5949.0", "314.0")
+    assert (ours["iqm_low"], ours["iqm_high"]) == ("1000.0", "1200.0")
+    assert (escp["task"], escp["method"], escp["mean"]) == ("Ant-gravity-v0", "ESCP", "700.0")
+    assert (escp["paper"], escp["runs"]) == ("3403.0", "1")
+    assert {row["task"] for row in others} == {
+        "Ant-gravity-v0",
+        *(f"{robot}-gravity-v2" for robot in ("HalfCheetah", "Hopper", "Humanoid", "Walker2d")),
+    }
+    assert all(row["mean"] == "" and row["paper"] for row in others)
+    assert len({(row["task"], row["method"]) for row in [ours, escp, *others]}) == 5 * 8
     text = (tmp_path / "out" / "table.md").read_text()
     assert (
-        "| Ant-gravity-v0 | 2,000,000 | 1100 ± 100 | 1100 [1000, 1200] | 2 | 0 | 5949 ± 314 |"
+        "| Ant-gravity-v0 | 2,000,000 | RESeL | 1100 ± 100 | 1100 [1000, 1200] | 2 | 0 | 5949 ± 314"
         in text
     )
 
@@ -167,14 +170,16 @@ def test_tables_end_with_averages(tmp_path: Path) -> None:
             write_run(run, lines(*[value] * 5, every=400_000))
             members.append(Member(run, Setting(f"{task}-gravity-v0"), seed, 2_000_000))
     make("table", members, tmp_path / "out", table="table.meta_gravity_final")
-    found = {row["task"]: row for row in rows(tmp_path / "out" / "table.csv")}
+    found = {
+        row["task"]: row for row in rows(tmp_path / "out" / "table.csv") if row["method"] == "RESeL"
+    }
     average, share = found["Average of 2"], found["Share of the paper's RESeL"]
     assert float(average["mean"]) == pytest.approx((4461.75 + 8705) / 2)
     assert float(average["standard_error"]) == pytest.approx(1487.25 / 2)
     assert (average["iqm"], average["runs"]) == ("", "4")
-    assert float(average["paper RESeL"]) == pytest.approx((5949 + 8705) / 2)
+    assert float(average["paper"]) == pytest.approx((5949 + 8705) / 2)
     assert float(share["mean"]) == pytest.approx(0.875)
-    assert float(share["paper RESeL"]) == 1
+    assert float(share["paper"]) == 1
     # Of 0.5, 1, 1, 1 the middle two; the least that can be drawn is 0.5, 0.5, 1, 1.
     assert [float(share[name]) for name in ("iqm", "iqm_low", "iqm_high")] == [1, 0.75, 1]
     assert "Share of the paper's RESeL" in (tmp_path / "out" / "table.md").read_text()
@@ -294,8 +299,13 @@ def test_amplification_of_a_real_run(tmp_path: Path, tiny_flags: list[str]) -> N
             assert f'data-value="{value!r}"' in text
 
 
-def test_contexts_of_a_real_run(tmp_path: Path, tiny_flags: list[str]) -> None:
-    task = "HalfCheetah-gravity-v0"
+@pytest.mark.parametrize(
+    ("task", "range"),
+    [("HalfCheetah-gravity-v0", (2.9, 33.1)), ("Pendulum-gravity-v0", (6.7, 15.0))],
+)
+def test_contexts_of_a_real_run(
+    task: str, range: tuple[float, float], tmp_path: Path, tiny_flags: list[str]
+) -> None:
     short = ["--max-episode-steps", "20", "--preset", "paper"]
     member = train(tmp_path / "runs" / "1", task, tiny_flags, *short)
     env = gymnasium.wrappers.TimeLimit(make_env(task, evaluation=True), 12)
@@ -304,7 +314,7 @@ def test_contexts_of_a_real_run(tmp_path: Path, tiny_flags: list[str]) -> None:
         make("embedding", [member], tmp_path / "out", numbers={"gravities": 6})
     found = rows(tmp_path / "out" / "embedding.csv")
     values = sorted({round(float(row["gravity"]), 2) for row in found})
-    assert len(found) == 6 * 12 and len(values) == 6 and (values[0], values[-1]) == (2.9, 33.1)
+    assert len(found) == 6 * 12 and len(values) == 6 and (values[0], values[-1]) == range
     by_episode = {row["episode"]: row["gravity"] for row in found}
     assert all(row["gravity"] == by_episode[row["episode"]] for row in found), "one in each"
     summary = json.loads((tmp_path / "out" / "embedding.json").read_text())

@@ -3,6 +3,7 @@
 from resel.benchmarks._base import Bench, Result, run
 from resel.benchmarks.buffer import BufferBench
 from resel.benchmarks.cost import UpdateCost, measure_cost
+from resel.benchmarks.methods import MethodsBench
 from resel.benchmarks.scaling import ScalingBench
 from resel.benchmarks.scan import ScanBench
 from resel.benchmarks.solve import SolveBench
@@ -26,5 +27,6 @@ PARTS: tuple[Bench, ...] = (
     ScalingBench(),
     BufferBench(),
     SolveBench(),
+    MethodsBench(),
 )
 """Every part, with its defaults."""

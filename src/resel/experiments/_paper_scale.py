@@ -7,9 +7,11 @@ sensitivity grids between the values the text names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from resel.experiments._settings import Setting, Study
+from resel.methods import Method, default_method, own_methods
 from resel.tasks import all_tasks
 
 SEEDS = (1, 2, 3, 4, 5, 6)
@@ -21,6 +23,7 @@ _CRITIC = 1e-3 / 3e-4
 """The critic's rate over the policy's, in the table of hyperparameters."""
 _VELOCITY_TASKS = tuple(f"{robot}BLT-V-v0" for robot in ("Ant", "HalfCheetah", "Hopper", "Walker"))
 _ENCODER_TASKS = tuple(f"{r}BLT-{s}-v0" for r in ("HalfCheetah", "Walker") for s in "PV")
+_ON_DIRECTIONS, _OFF_DIRECTIONS = ("sac-gru", "varibad"), ("mf-rnn", "varibad-off")
 _WALKER = "WalkerBLT-V-v0"
 _RATES_ENCODER = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 3e-4)
 _RATES_OTHER = (5e-6, 1e-5, 5e-5, 1e-4, 3e-4, 6e-4, 1.2e-3)
@@ -60,16 +63,50 @@ def sensitivity(
     )
 
 
-def _family(name: str) -> tuple[Setting, ...]:
-    return tuple(Setting(task.id) for task in all_tasks() if task.family == name)
+def of_figure(figure: str) -> list[Method]:
+    """The methods that a figure or table compares, the default one first."""
+    found = [method for method in own_methods() if figure in method.figures]
+    return sorted(found, key=lambda method: method.name != default_method())
+
+
+def _family(name: str, figure: str) -> tuple[Setting, ...]:
+    """Every method of a figure on every task of a family."""
+    return tuple(
+        Setting(task.id, group=method.title, method=_named(method))
+        for task in all_tasks()
+        if task.family == name
+        for method in of_figure(figure)
+    )
+
+
+def _named(method: Method) -> str | None:
+    return None if method.name == default_method() else method.name
 
 
 def _compared(tasks: Iterable[str], **groups: Mapping[str, object]) -> tuple[Setting, ...]:
     return tuple(Setting(t, values, group) for t in tasks for group, values in groups.items())
 
 
-_POMDP = Study(_family("classic POMDP"), SEEDS)
-_GRAVITY = Study(_family("gravity"), SEEDS)
+def _meta() -> Iterator[Setting]:
+    """What the source of the paper's curves ran on each task.
+
+    On the two tasks with directions its MF-RNN is SAC with a GRU, and VariBAD is on-policy.
+    """
+    for setting in _family("meta-RL", "fig-meta"):
+        directions = setting.task in ("AntDir-v0", "CheetahDir-v0")
+        if setting.method not in (_OFF_DIRECTIONS if directions else _ON_DIRECTIONS):
+            yield replace(setting, group="MF-RNN") if setting.method == "sac-gru" else setting
+
+
+def _key_to_door() -> Iterator[Setting]:
+    for length in (60, 120, 250, 500):
+        for method in of_figure("fig-key-to-door"):
+            task = f"KeyToDoor-{length}-v0"
+            yield Setting(task, {}, method.title, "Key-to-Door", length, method=_named(method))
+
+
+_POMDP = Study(_family("classic POMDP", "fig-pomdp"), SEEDS)
+_GRAVITY = Study(_family("gravity", "fig-gravity"), SEEDS)
 
 STUDIES: dict[str, Study] = {
     "fig-amplification": Study(
@@ -86,15 +123,9 @@ STUDIES: dict[str, Study] = {
     "table-pomdp": _POMDP,
     "fig-gravity": _GRAVITY,
     "table-gravity": _GRAVITY,
-    "fig-meta": Study(_family("meta-RL"), SEEDS),
-    "fig-key-to-door": Study(
-        tuple(
-            Setting(f"KeyToDoor-{length}-v0", panel="Key-to-Door", x=length)
-            for length in (60, 120, 250, 500)
-        ),
-        SEEDS,
-    ),
-    "table-mdp": Study(_family("MDP"), SEEDS, marks=(300_000, 1_000_000, 5_000_000)),
+    "fig-meta": Study(tuple(_meta()), SEEDS),
+    "fig-key-to-door": Study(tuple(_key_to_door()), SEEDS),
+    "table-mdp": Study(_family("MDP", "table-mdp"), SEEDS, marks=(300_000, 1_000_000, 5_000_000)),
     "fig-sensitivity": Study(
         sensitivity(_WALKER, (_RATES_ENCODER, _RATES_OTHER, _RATES_BOTH), (3e-4, 1e-5, 5e-6)),
         SEEDS,

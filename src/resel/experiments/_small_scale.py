@@ -6,13 +6,14 @@ presets, which are larger than the paper's because so few updates are made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from resel.agent import configure
-from resel.experiments._paper_scale import GRAVITIES, PAIRS, SEEDS, sensitivity
+from resel.experiments._paper_scale import GRAVITIES, PAIRS, SEEDS, of_figure, sensitivity
 from resel.experiments._settings import Setting, Study
 from resel.methods import default_method, get_method, preset_settings
+from resel.tasks import get_task
 
 _BRIEF: dict[str, Any] = {
     "steps": 5000,
@@ -24,29 +25,44 @@ _BRIEF: dict[str, Any] = {
     "log_every": 250,
 }
 _HOURS: dict[str, Any] = {"steps": 20_000}
-_RATES = {"lr_context_encoder": 3e-4, "lr_policy": 1e-3, "lr_critic": 3e-3, "lr_alpha": 3e-3}
-_TINY: dict[str, Any] = {
-    "size": "tiny",
-    **_RATES,
-    "gamma": 0.97,
-    "tau": 0.01,
-    "warmup_steps": 1000,
-    "eval_every": 1000,
-    "checkpoint_every": 5000,
-    "buffer_steps": 100_000,
-}
-"""For tasks whose own preset is the paper's."""
+_OF_RESEL = ("batch_steps", "warmup_steps")
+"""What other methods have under another name, or choose otherwise."""
+_DISCRETE = ("CartPole-V-v0", "TMaze-v0")
 _PENDULUM, _CARTPOLE, _TMAZE = "Pendulum-V-v0", "CartPole-V-v0", "TMaze-v0"
-_SEEN = {**preset_settings(get_method(default_method()), _PENDULUM, "paper")}
-"""The fully observed pendulum is nobody's preset, so it takes that of the masked one."""
+_SEEN, _GRAVITY, _TWO_GOALS = "Pendulum-v1", "Pendulum-gravity-v0", "TwoGoals-v0"
 
 
-def _memory(length: int, **overrides: Any) -> tuple[Setting, ...]:
+def _others(
+    figure: str, tasks: Sequence[str], base: Mapping[str, Any], **more: Any
+) -> list[Setting]:
+    """The methods a figure compares RESeL with, on those of the tasks they can act in."""
+    own = {n: v for n, v in base.items() if n not in _OF_RESEL}
+    return [
+        Setting(task, {"size": "tiny", **own}, method.title, method=method.name, **more)
+        for task in tasks
+        for method in of_figure(figure)[1:]
+        if task not in _DISCRETE or "Discrete" in method.spaces
+    ]
+
+
+def _pendulum_seen(base: Mapping[str, Any], seeds: tuple[int, ...]) -> tuple[Setting, ...]:
+    """The fully observed pendulum is nobody's preset, so it takes that of the masked one."""
+    spec = get_task(_PENDULUM)
+    assert spec is not None
+    ours = preset_settings(get_method(default_method()), _PENDULUM, "paper")
+    world = {**spec.settings, **spec.hints, **base}
+    others = _others("table-mdp", (_SEEN,), world, preset="small", seeds=seeds)
+    return (Setting(_SEEN, {**ours, **base}), *others)
+
+
+def _memory(length: int, overrides: Mapping[str, Any], seeds: tuple[int, ...]) -> list[Setting]:
     """The T-maze with and without a memory, in the place of Key-to-Door."""
-    return tuple(
-        Setting(_TMAZE, {**overrides, "encoder": encoder}, group, "T-maze", length)
-        for encoder, group in (("gru", "RESeL-GRU"), ("mlp", "no memory"))
-    )
+    place: dict[str, Any] = {"panel": "T-maze", "x": length}
+    ours = [
+        Setting(_TMAZE, {**overrides, "encoder": encoder}, group, **place, seeds=kept)
+        for encoder, group, kept in (("gru", "RESeL-GRU", None), ("mlp", "no memory", seeds))
+    ]
+    return ours + _others("fig-key-to-door", (_TMAZE,), overrides, **place, seeds=seeds)
 
 
 def _rates_of_the_encoder(tasks: tuple[str, ...], base: Mapping[str, Any]) -> tuple[Setting, ...]:
@@ -68,14 +84,13 @@ def _studies(base: Mapping[str, Any], seeds: tuple[int, ...], quick: bool) -> di
     """All experiments with `base` on top of each task's settings."""
     both = (_PENDULUM, _CARTPOLE)
     steps = base["steps"]
-    pomdp = Study(tuple(Setting(task, base) for task in both), seeds)
-    gravity_settings = {
-        **_TINY,
-        **base,
-        "batch_steps": 1000,
-        "steps": steps // 2 if quick else steps,
-    }
-    gravity = Study((Setting("HalfCheetah-gravity-v0", gravity_settings),), seeds)
+    few = seeds[:1] if quick else seeds
+    """Seeds of the methods that RESeL is compared with."""
+    pomdp = [Setting(task, base) for task in both]
+    pomdp += _others("fig-pomdp", both[:1] if quick else both, base, seeds=few)
+    gravity = [Setting(_GRAVITY, base), *_others("fig-gravity", (_GRAVITY,), base, seeds=few)]
+    meta = [Setting(_TWO_GOALS, base), *_others("fig-meta", (_TWO_GOALS,), base, seeds=few)]
+    maze: dict[str, Any] = {"steps": 12_000} if quick else {**base}
 
     def compared(other: str, changed: Mapping[str, Any], ours: str) -> Study:
         settings = [
@@ -92,17 +107,14 @@ def _studies(base: Mapping[str, Any], seeds: tuple[int, ...], quick: bool) -> di
         "fig-lr-ablation": Study(
             _rates_of_the_encoder(both if quick else (_PENDULUM, _TMAZE), base), seeds
         ),
-        "fig-pomdp": pomdp,
-        "table-pomdp": pomdp,
-        "fig-gravity": gravity,
-        "table-gravity": gravity,
-        "fig-meta": Study(
-            (Setting("Wind-v0", {**_TINY, "reward_input": True, **base}),),
-            seeds,
-        ),
-        "fig-key-to-door": Study(_memory(20, **({"steps": 12_000} if quick else base)), seeds),
+        "fig-pomdp": Study(tuple(pomdp), seeds),
+        "table-pomdp": Study(tuple(pomdp), seeds),
+        "fig-gravity": Study(tuple(gravity), seeds),
+        "table-gravity": Study(tuple(gravity), seeds),
+        "fig-meta": Study(tuple(meta), seeds),
+        "fig-key-to-door": Study(tuple(_memory(20, maze, few)), seeds),
         "table-mdp": Study(
-            (Setting("Pendulum-v1", {**_SEEN, **base}),),
+            _pendulum_seen(base, few),
             seeds,
             marks=(3 * steps // 10, 6 * steps // 10, steps),
         ),
@@ -118,7 +130,7 @@ def _studies(base: Mapping[str, Any], seeds: tuple[int, ...], quick: bool) -> di
         "fig-encoders": compared("RESeL-GRU", {"encoder": "gru"}, "RESeL-Mamba"),
         "fig-context-length": compared("64 steps", {"context_length": 64}, "whole trajectories"),
         "fig-tsne": Study(
-            gravity.settings, seeds[:1], numbers={"gravities": 10 if quick else GRAVITIES}
+            tuple(gravity[:1]), seeds[:1], numbers={"gravities": 10 if quick else GRAVITIES}
         ),
         "table-timing": Study(numbers={"size": "tiny" if quick else "small", "quick": quick}),
         "fig-length-timing": Study(numbers={"size": "tiny" if quick else "small", "quick": quick}),

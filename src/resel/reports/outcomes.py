@@ -113,20 +113,20 @@ def _as_it_is(path: Path) -> Html:
 
 
 def _returns(path: Path) -> Html:
-    """Our scores and, beside them, those of every method in the paper's table."""
+    """Our scores of every method, and beside them the paper's."""
     reader = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
-    columns = list(reader.fieldnames or ())
-    papers = [c for c in columns if c.startswith("paper ") and f"{c} error" in columns]
+    if "method" not in (reader.fieldnames or ()):  # written before there was a row for each
+        return _as_it_is(path)
     rows: list[list[Cell]] = []
     for row in reader:
         found = {name: _cell(text or "") for name, text in row.items()}
-        ours = [found["task"], found["step"], _score(found, "mean", "standard_error")]
+        ours = [*(found[name] for name in ("task", "step", "method"))]
+        ours += [_score(found, "mean", "standard_error"), _score(found, "paper", "paper_error")]
         interval = [_number(found[name]) for name in ("iqm", "iqm_low", "iqm_high")]
-        ours += [with_interval(*interval), found["runs"], found["diverged"]]
-        rows.append([*ours, *(_score(found, name, f"{name} error") for name in papers)])
-    heads = ("task", "steps", "ours ± standard error", "interquartile mean [95 %]", "runs")
-    marked = [index for index, row in enumerate(rows) if row[2] is not None]
-    return table((*heads, "diverged", *papers), rows, marked)
+        rows.append([*ours, with_interval(*interval), found["runs"], found["diverged"]])
+    heads = ("task", "steps", "method", "ours ± standard error", "paper ± standard error")
+    marked = [index for index, row in enumerate(rows) if row[3] is not None]
+    return table((*heads, "interquartile mean [95 %]", "runs", "diverged"), rows, marked)
 
 
 def _score(row: Mapping[str, Cell], mean: str, error: str) -> Measured | None:

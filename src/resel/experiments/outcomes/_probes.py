@@ -9,6 +9,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from numpy.typing import NDArray
 
 from resel.agent import RESeL
 from resel.analysis import (
@@ -25,8 +26,9 @@ from resel.experiments.outcomes._curves import write_rows
 from resel.experiments.outcomes._reading import RunData
 from resel.tasks import make_env
 
-_LOWEST, _HIGHEST = 2.90, 33.10
-"""Gravities of the paper's map, m/s^2."""
+_GRAVITIES = {"Pendulum-gravity-v0": (6.70, 15.00)}
+"""Lowest and highest of a map, m/s^2, where they are not those of the paper."""
+_PAPERS = (2.90, 33.10)
 _POINTS = 1200
 _COLUMNS = (
     *("lr_context_encoder", "lr_other", "rollout_step", "mean", "standard_error", "episodes"),
@@ -66,12 +68,14 @@ def make_embedding(
     run = _first(runs)
     count = study.numbers["gravities"]
     agent = RESeL.load(run.member.run / "agents" / "last")
-    world = UniformGravity(make_env(run.member.setting.task, evaluation=True), count)
+    task = run.member.setting.task
+    gravities = np.linspace(*_GRAVITIES.get(task, _PAPERS), count)
+    world = UniformGravity(make_env(task, evaluation=True), gravities)
     try:
         found = context_embeddings(agent, world, episodes=count, hidden=("gravity",))
     finally:
         world.close()
-    gravity = -found.hidden["gravity"][:, -1]  # (N,), downwards
+    gravity = abs(found.hidden["gravity"].reshape(len(found.episode), -1)[:, -1])  # (N,)
     score = read_out_score(found.context, gravity, found.episode)
     chosen = np.arange(0, len(gravity), max(1, -(-len(gravity) // _POINTS)))
     places = context_map(found.context[chosen])
@@ -90,22 +94,28 @@ def make_embedding(
 
 
 class UniformGravity(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Plays evenly spaced gravities of the paper's range in turn, one for each episode."""
+    """Plays given gravities in turn, one for each episode."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any], count: int) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], gravities: NDArray[np.float64]) -> None:
         super().__init__(env)
-        self._gravities = np.linspace(_LOWEST, _HIGHEST, count)
+        self._gravities = gravities
         self._episode = 0
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """Start an episode under the next gravity."""
         observation, info = self.env.reset(**kwargs)
+        gravity = self._gravities[self._episode % len(self._gravities)]
         simulator: Any = self.env.unwrapped
-        simulator.model.opt.gravity[2] = -self._gravities[self._episode % len(self._gravities)]
+        if hasattr(simulator, "model"):
+            simulator.model.opt.gravity[2] = -gravity
+            told = simulator.model.opt.gravity.copy()
+        else:  # the pendulum
+            simulator.g = gravity
+            told = np.full_like(info["gravity"], gravity)
         self._episode += 1
         # These gravities are none of the tasks, whose number and range `info` would tell.
         kept = {name: value for name, value in info.items() if name not in COLUMNS}
-        return observation, {**kept, "gravity": simulator.model.opt.gravity.copy()}
+        return observation, {**kept, "gravity": told}
 
 
 def _first(runs: Sequence[RunData]) -> RunData:

@@ -1,9 +1,9 @@
-"""Tables of final returns with the paper's numbers beside ours."""
+"""Tables of final returns, a row for each method on each task, with the paper's numbers beside."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -13,41 +13,46 @@ from resel.analysis.statistics import interquartile_estimate, mean_and_error
 from resel.experiments._settings import Experiment, Study
 from resel.experiments.outcomes._curves import write_rows
 from resel.experiments.outcomes._markdown import page, score, short
-from resel.experiments.outcomes._reading import RunData
+from resel.experiments.outcomes._reading import RunData, grouped
 
-_OURS = ("task", "step", "mean", "standard_error", "iqm", "iqm_low", "iqm_high", "runs", "diverged")
-
-_RESEL = "paper RESeL"
+Row = dict[str, Any]
+Marks = Sequence[int | None]
+_SCORES = ("mean", "standard_error", "iqm", "iqm_low", "iqm_high")
+_COLUMNS = ("task", "step", "method", *_SCORES, "runs", "diverged", "paper", "paper_error")
+_RESEL = "RESeL"
 
 
 def make_table(
     experiment: Experiment, study: Study, runs: Sequence[RunData], folder: Path
 ) -> list[str]:
-    """table.csv and table.md: a row for each of our tasks, then the paper's other rows."""
-    printed = paper_table(experiment.table or "")
-    methods = list(dict.fromkeys(cell.method for cell in printed))
-    rows = [_with_paper(row, printed) for row in _ours(study, runs)]
-    rows += _averages(study, runs, printed)
-    rows += _only_in_paper(rows, printed)
-    columns = [*_OURS]
-    for method in methods:
-        columns += [f"paper {method}", f"paper {method} error"]
-    write_rows(folder / "table.csv", rows, columns)
-    (folder / "table.md").write_text(_markdown(experiment, rows, methods), encoding="utf-8")
+    """table.csv and table.md: our rows, then the rows that only the paper has."""
+    printed, marks = paper_table(experiment.table or ""), study.marks or (None,)
+    ours = [*_ours(runs, marks, printed), *_averages(runs, marks, printed)]
+    rows = [*ours, *_only_in_paper(ours, printed)]
+    order = {task: place for place, task in enumerate(dict.fromkeys(r["task"] for r in rows))}
+    rows.sort(key=lambda row: (order[row["task"]], row["step"]))  # and else as they are
+    write_rows(folder / "table.csv", rows, _COLUMNS)
+    (folder / "table.md").write_text(_markdown(experiment, rows), encoding="utf-8")
     return ["table.csv", "table.md"]
 
 
-def _ours(study: Study, runs: Sequence[RunData]) -> list[dict[str, Any]]:
-    rows = []
-    for task in dict.fromkeys(run.member.setting.task for run in runs):
-        here = [run for run in runs if run.member.setting.task == task]
-        for mark in study.marks or (None,):
-            values = _scores(here, mark)
-            scores = (*mean_and_error(values), *interquartile_estimate([values]))
-            step = here[0].member.steps if mark is None else mark
-            cells = (task, step, *scores, len(values), _lost(here, mark))
-            rows.append(dict(zip(_OURS, cells, strict=True)))
-    return rows
+def _cells(runs: Sequence[RunData]) -> dict[str, dict[str, list[RunData]]]:
+    """The runs of each method on each task."""
+    by_task = grouped(runs, lambda run: run.member.setting.task)
+    return {t: grouped(own, lambda run: run.member.setting.group) for t, own in by_task.items()}
+
+
+def _ours(runs: Sequence[RunData], marks: Marks, printed: Sequence[PaperNumber]) -> Iterator[Row]:
+    for task, methods in _cells(runs).items():
+        for mark in marks:
+            for method, here in methods.items():
+                values = _scores(here, mark)
+                scores = (*mean_and_error(values), *interquartile_estimate([values]))
+                step = here[0].member.steps if mark is None else mark
+                row: Row = {"task": task, "step": step, "method": method}
+                row |= dict(zip(_SCORES, scores, strict=True))
+                row |= {"runs": len(values), "diverged": _lost(here, mark)}
+                yield row | _printed(task, step, method, printed)
 
 
 def _scores(runs: Sequence[RunData], mark: int | None) -> list[float]:
@@ -61,91 +66,75 @@ def _lost(runs: Sequence[RunData], mark: int | None) -> int:
 
 
 def _averages(
-    study: Study, runs: Sequence[RunData], printed: Sequence[PaperNumber]
-) -> list[dict[str, Any]]:
-    """Over all tasks that were run, if the paper has them too, and as a share of its RESeL.
+    runs: Sequence[RunData], marks: Marks, printed: Sequence[PaperNumber]
+) -> Iterator[Row]:
+    """Of each method over all tasks that were run, if the paper has them too, then as a share of
+    the paper's RESeL.
 
     Returns of different tasks have different sizes, so that only the shares have an interquartile
     mean; its interval draws runs again within each task.
     """
-    tasks = list(dict.fromkeys(run.member.setting.task for run in runs))
-    by_task = [[run for run in runs if run.member.setting.task == task] for task in tasks]
-    rows = []
-    for mark in study.marks or (None,):
-        scores = [_scores(here, mark) for here in by_task]
-        if len(tasks) < 2 or not all(scores):
-            continue
-        step = by_task[0][0].member.steps if mark is None else mark
-        papers = [_with_paper({"task": task, "step": step}, printed) for task in tasks]
-        common = [name for name in papers[0] if name.startswith("paper ") and "error" not in name]
-        common = [name for name in common if all(name in paper for paper in papers)]
-        if _RESEL not in common:
-            continue
-        row = {"task": f"Average of {len(tasks)}", "step": step, "diverged": _lost(runs, mark)}
-        row |= dict(zip(("mean", "standard_error"), _mean_of_means(scores), strict=True))
-        row |= {"runs": sum(map(len, scores))}
-        rows.append(row | {name: fmean(paper[name] for paper in papers) for name in common})
-        shares = [
-            [score / paper[_RESEL] for score in own]
-            for own, paper in zip(scores, papers, strict=True)
-        ]
-        value, low, high = interquartile_estimate(shares)
-        share = row | {"task": "Share of the paper's RESeL"}
-        share |= {"iqm": value, "iqm_low": low, "iqm_high": high}
-        share |= dict(zip(("mean", "standard_error"), _mean_of_means(shares), strict=True))
-        rows.append(share | {name: fmean(p[name] / p[_RESEL] for p in papers) for name in common})
-    return rows
+    cells = _cells(runs)
+    for mark in marks:
+        for method in dict.fromkeys(run.member.setting.group for run in runs):
+            own = {task: methods[method] for task, methods in cells.items() if method in methods}
+            scores = {task: _scores(here, mark) for task, here in own.items()}
+            if len(own) < 2 or len(own) < len(cells) or not all(scores.values()):
+                continue
+            step = next(iter(own.values()))[0].member.steps if mark is None else mark
+            known = {task: _printed(task, step, _RESEL, printed) for task in own}
+            if not all(known.values()):
+                continue
+            best = {task: float(found["paper"]) for task, found in known.items()}
+            paper = {task: _printed(task, step, method, printed).get("paper") for task in own}
+            about: Row = {"step": step, "method": method, "runs": sum(map(len, scores.values()))}
+            about["diverged"] = _lost([run for here in own.values() for run in here], mark)
+            yield _average(scores, paper) | about | {"task": f"Average of {len(own)}"}
+            shares = {task: [v / best[task] for v in values] for task, values in scores.items()}
+            papers = {t: None if v is None else v / best[t] for t, v in paper.items()}
+            share = _average(shares, papers)
+            share |= dict(zip(_SCORES[2:], interquartile_estimate([*shares.values()]), strict=True))
+            yield share | about | {"task": "Share of the paper's RESeL"}
 
 
-def _mean_of_means(strata: Sequence[Sequence[float]]) -> tuple[float, float]:
+def _average(scores: Mapping[str, list[float]], paper: Mapping[str, float | None]) -> Row:
     """Every task counts as much as every other, however many runs it has."""
-    means, errors = zip(*map(mean_and_error, strata), strict=True)
-    return fmean(means), math.hypot(*errors) / len(errors)
+    means, errors = zip(*map(mean_and_error, scores.values()), strict=True)
+    row: Row = {"mean": fmean(means), "standard_error": math.hypot(*errors) / len(errors)}
+    known = [value for value in paper.values() if value is not None]
+    return row | ({"paper": fmean(known)} if len(known) == len(paper) else {})
 
 
-def _with_paper(row: dict[str, Any], printed: Sequence[PaperNumber]) -> dict[str, Any]:
-    found = [p for p in printed if same_task(row["task"], p.task) and row["step"] == p.step]
-    return row | _cells(found)
+def _printed(task: str, step: int, method: str, printed: Sequence[PaperNumber]) -> Row:
+    """What the paper says of a method on a task."""
+    for p in printed:
+        if same_task(task, p.task) and (step, method) == (p.step, p.method):
+            return {"paper": p.mean, "paper_error": p.error}
+    return {}
 
 
-def _only_in_paper(
-    rows: Sequence[dict[str, Any]], printed: Sequence[PaperNumber]
-) -> list[dict[str, Any]]:
-    places = dict.fromkeys((p.task, p.step) for p in printed)
-    return [
-        {"task": task, "step": step, **_cells([p for p in printed if (p.task, p.step) == place])}
-        for place in places
-        for task, step in [place]
-        if not any(same_task(row["task"], task) and row["step"] == step for row in rows)
-    ]
+def _only_in_paper(rows: Sequence[Row], printed: Sequence[PaperNumber]) -> Iterator[Row]:
+    """Under our names of the tasks, so that they stand with our rows."""
+    for p in printed:
+        ours = [row for row in rows if same_task(row["task"], p.task)]
+        if not any((row["step"], row["method"]) == (p.step, p.method) for row in ours):
+            task = ours[0]["task"] if ours else p.task
+            row: Row = {"task": task, "step": p.step, "method": p.method}
+            yield row | {"paper": p.mean, "paper_error": p.error}
 
 
-def _cells(found: Sequence[PaperNumber]) -> dict[str, Any]:
-    cells: dict[str, Any] = {}
-    for p in found:
-        cells[f"paper {p.method}"] = p.mean
-        cells[f"paper {p.method} error"] = p.error
-    return cells
-
-
-def _markdown(
-    experiment: Experiment, rows: Sequence[dict[str, Any]], methods: Sequence[str]
-) -> str:
-    head = ["task", "steps", "ours", "interquartile mean", "runs", "diverged"]
-    head += [f"{method} (paper)" for method in methods]
-    cells = []
+def _markdown(experiment: Experiment, rows: Sequence[Row]) -> str:
+    head = ("task", "steps", "method", "ours", "interquartile mean", "runs", "diverged", "paper")
+    lines = []
     for row in rows:
         ours = ["-"] * 4
         if "mean" in row:
             spread = "-"
             if "iqm" in row:
-                iqm, low, high = (short(row[name]) for name in ("iqm", "iqm_low", "iqm_high"))
+                iqm, low, high = (short(row[name]) for name in _SCORES[2:])
                 spread = f"{iqm} [{low}, {high}]"
             ours = [score(row["mean"], row["standard_error"]), spread]
             ours += [str(row["runs"]), str(row["diverged"])]
-        papers = [
-            score(row.get(f"paper {method}"), row.get(f"paper {method} error"))
-            for method in methods
-        ]
-        cells.append([row["task"], f"{row['step']:,}", *ours, *papers])
-    return page(experiment.title, head, cells, "Mean ± standard error over runs that got there.")
+        paper = score(row.get("paper"), row.get("paper_error"))
+        lines.append([row["task"], f"{row['step']:,}", row["method"], *ours, paper])
+    return page(experiment.title, head, lines, "Mean ± standard error over runs that got there.")
