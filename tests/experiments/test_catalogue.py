@@ -32,7 +32,7 @@ NAMES = [
     "fig-length-timing",
 ]
 
-BEYOND = ["methods", "tmaze", "table-novel", "table-popgym", "fig-auto-lr"]
+BEYOND = ["methods", "fig-lr-others", "tmaze", "table-novel", "table-popgym", "fig-auto-lr"]
 """Not in the paper, and not meant by `all`."""
 
 

@@ -27,7 +27,7 @@ def test_all_methods_are_measured_alike() -> None:
     given = {"gamma": 0.9, "batch_steps": 300, "encoder": "gru"}
     found = comparison("Pendulum-V-v0", ["resel", "sac-mlp", "ppo-gru"], 2, settings=given)
     study = found.studies[COMPARISON]
-    assert study.seeds == (1, 2) and study.numbers["threshold"] is not None
+    assert study.seeds == (1, 2) and study.numbers["thresholds"]["Pendulum-V-v0"] == -200
     configs = {s.method_name: s.config(1) for s in study.settings}
     assert [s.group for s in study.settings] == ["RESeL", "SAC-MLP", "PPO-GRU"]
     for name in ("steps", "eval_every", "eval_episodes"):
@@ -42,7 +42,7 @@ def test_an_environment_that_is_nobodys() -> None:
     resel, sac = (setting.config(1) for setting in found.studies[COMPARISON].settings)
     assert {s.preset for s in found.studies[COMPARISON].settings} == {"auto"}
     assert resel.training.steps == sac.training.steps == 5000
-    assert found.studies[COMPARISON].numbers["threshold"] is None
+    assert found.studies[COMPARISON].numbers["thresholds"] == {"Acrobot-v1": None}
 
 
 def evaluated(*returns: float) -> list[dict[str, Any]]:
@@ -71,7 +71,7 @@ def test_steps_and_minutes_to_a_threshold(threshold: float | None, tmp_path: Pat
         write_run(run, lines, "diverged" if lost else "completed", cpu_seconds=600.0)
         members.append(Member(run, Setting("a-task", group=method), seed, 60))
         status[run] = "diverged" if lost else "completed"
-    study = Study((), (1, 2), numbers={"threshold": threshold})
+    study = Study((), (1, 2), numbers={"thresholds": {"a-task": threshold}})
     figure = Experiment("comparison", "A title", "", "comparison", {COMPARISON: study})
     files = make_outcome(figure, COMPARISON, members, status, tmp_path)
     assert {"table.csv", "table.md", "curves.csv", "curves.png"} <= set(files)

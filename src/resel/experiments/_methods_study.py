@@ -1,7 +1,10 @@
-"""Every method of ours on the pendulum: with all of it seen, and with the angle hidden.
+"""Every method of ours, where it can show what it is made for.
 
-Methods without a memory are tried on both, where they must succeed and fail; the others where the
-angle is hidden.
+Those with a memory learn the pendulum whose angle is hidden, or repeat cards where they act in
+Discrete spaces only; those without one learn it too, and the pendulum that is seen, where they must
+fail and succeed. What the paper compares under changing gravity or in trials of several episodes is
+tried on the small relatives of those tasks. On-policy methods are given their steps twice: as many
+as the others, and as many as take the processor as long as RESeL.
 """
 
 from __future__ import annotations
@@ -14,21 +17,61 @@ from resel.methods import Method, own_methods
 from resel.tasks import get_task
 
 _HIDDEN, _SEEN = "Pendulum-V-v0", "Pendulum-v1"
-_STEPS: dict[Scale, int] = {"smoke": 3000, "cpu": 12_000, "paper": 12_000}
-_WORLD: dict[str, Any] = {"size": "tiny", "checkpoint_every": 4000}
+_CARDS = "popgym-RepeatPreviousEasy-v0"
+_BY_FIGURE = {"fig-gravity": "Pendulum-gravity-v0", "fig-meta": "TwoGoals-v0"}
+_STEPS: dict[Scale, int] = {"smoke": 3000, "cpu": 15_000, "paper": 15_000}
+_WORLD: dict[str, Any] = {"size": "tiny", "checkpoint_every": 5000}
+_EQUAL_TIME = 20
+"""Steps of an on-policy method that take the processor as long as one of RESeL, as `resel bench
+methods` finds it."""
+_LR_TASK, _LR_OWN = _HIDDEN, 3e-4
+
+
+def _tasks(method: Method) -> Iterator[str]:
+    """Where a method is tried."""
+    own = [task for figure, task in _BY_FIGURE.items() if figure in method.figures]
+    if not method.learner.learns_from:
+        yield _HIDDEN if "Box" in method.spaces else _CARDS
+        if method.encoder is None:
+            yield _SEEN
+    yield from own
 
 
 def _settings(method: Method, steps: int) -> Iterator[Setting]:
-    spec = get_task(_HIDDEN)
-    assert spec is not None
-    # The fully observed pendulum is nobody's preset, so it takes what is said of the masked one.
-    world = {**spec.settings, **spec.hints, **_WORLD, "steps": steps}
-    tasks = (_HIDDEN,) if method.encoder is not None else (_SEEN, _HIDDEN)
-    for task in tasks:
-        yield Setting(task, world, method.title, method=method.name, preset="small")
+    for task in _tasks(method):
+        # The fully observed pendulum is nobody's preset, so it takes what is said of the other.
+        spec = get_task(_HIDDEN if task == _SEEN else task)
+        assert spec is not None
+        world = {**spec.settings, **(spec.hints if task == _SEEN else {}), **_WORLD}
+        named = {"method": method.name, "preset": "small"}
+        yield Setting(task, {**world, "steps": steps}, method.title, **named)
+        if method.learner.on_policy and steps == _STEPS["cpu"]:
+            longer = {**world, "steps": _EQUAL_TIME * steps, "eval_every": steps}
+            group = f"{method.title}, {_EQUAL_TIME} times the steps"
+            yield Setting(task, longer, group, **named)
 
 
 def methods_study(scale: Scale) -> Study:
     """All methods, two seeds."""
     settings = [s for method in own_methods() for s in _settings(method, _STEPS[scale])]
-    return Study(tuple(settings), (1, 2) if scale != "smoke" else (1,))
+    specs = [get_task(setting.task) for setting in settings]
+    thresholds = {spec.id: spec.threshold for spec in specs if spec is not None}
+    seeds = (1, 2) if scale != "smoke" else (1,)
+    return Study(tuple(settings), seeds, numbers={"thresholds": thresholds})
+
+
+def others_rates_study(scale: Scale) -> Study:
+    """A rate of its own for the encoder of other methods, on whole trajectories and on windows."""
+    base: dict[str, Any] = {**_WORLD, "steps": _STEPS[scale]}
+    lines: tuple[tuple[str, str | None, dict[str, Any]], ...] = (
+        ("SAC-GRU", "sac-gru", {}),
+        ("MF-RNN", "mf-rnn", {}),
+        ("RESeL with GRU", None, {"encoder": "gru"}),
+        ("RESeL with GRU, windows of 64", None, {"encoder": "gru", "context_length": 64}),
+    )
+    settings = tuple(
+        Setting(_LR_TASK, {**base, **own, "lr_context_encoder": rate}, group, panel, method=method)
+        for panel, method, own in lines
+        for group, rate in ((f"LR_CE = {_LR_OWN:g}", _LR_OWN), ("LR_CE = LR_other", None))
+    )
+    return Study(settings, (1, 2, 3) if scale != "smoke" else (1,))

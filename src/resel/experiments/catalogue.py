@@ -9,7 +9,7 @@ from dataclasses import replace
 from resel.errors import ConfigError
 from resel.experiments._auto_lr_study import auto_lr_study
 from resel.experiments._memory_studies import novel_study, popgym_study, tmaze_study
-from resel.experiments._methods_study import methods_study
+from resel.experiments._methods_study import methods_study, others_rates_study
 from resel.experiments._paper_scale import STUDIES
 from resel.experiments._settings import SCALES, Experiment, Kind, Measure, Scale, Study
 from resel.experiments._small_scale import CPU, SMOKE
@@ -132,7 +132,13 @@ def _beyond(
 
 
 _BEYOND = (
-    _beyond("methods", "Every method on the pendulum, seen and hidden", "curves", methods_study),
+    _beyond("methods", "Every method where it can show itself", "comparison", methods_study),
+    _beyond(
+        "fig-lr-others",
+        "A learning rate of its own for other methods' encoders",
+        "curves",
+        others_rates_study,
+    ),
     _beyond(
         "tmaze",
         "The T-maze, also at lengths it was not learned at",

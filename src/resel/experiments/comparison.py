@@ -53,7 +53,9 @@ def comparison(
     spec = get_task(task)
     if threshold is None and spec is not None:
         threshold = spec.threshold
-    study = Study(tuple(planned), tuple(range(1, seeds + 1)), numbers={"threshold": threshold})
+    study = Study(
+        tuple(planned), tuple(range(1, seeds + 1)), numbers={"thresholds": {task: threshold}}
+    )
     title = f"{', '.join(method.title for method in chosen)} on {task}"
     return Experiment("comparison", title, "", "comparison", {COMPARISON: study})
 

@@ -83,7 +83,14 @@ _SMALL: Settings = {
     "warmup_steps": 1000,
 }
 _SMALL_TASKS: dict[str, Settings] = {
-    "CartPole-P-v0": {"target_entropy_scale": 0.2},
+    "CartPole-P-v0": {
+        "target_entropy_scale": 0.2,
+        "entropy_half_life": 4000,
+        "critic_entropy": False,
+        "policy_kl": "forward",
+        # A batch of 400 steps would hold a single episode of one that balances.
+        "context_length": 64,
+    },
     "CartPole-V-v0": {"target_entropy_scale": 0.2},
     # A car that is pushed one way or the other for a second at a time gets up the hill by chance.
     "MountainCarContinuous-P-v0": {"noise_hold": 32},

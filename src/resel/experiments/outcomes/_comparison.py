@@ -32,8 +32,9 @@ def make_comparison(
 ) -> list[str]:
     """Curves, then table.csv and table.md: final returns, and what it took to a threshold."""
     files = make_curves(experiment, runs, folder)
-    given, rows, notes = study.numbers.get("threshold"), [], []
+    rows, notes = [], []
     for panel, here in grouped(runs, lambda run: run.member.setting.place).items():
+        given = study.numbers["thresholds"].get(panel)
         threshold = _share_of_the_way(here) if given is None else given
         if given is None and not math.isnan(threshold):
             notes.append(
