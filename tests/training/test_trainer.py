@@ -206,16 +206,22 @@ def test_a_callback_stops_by_returning_false(make_trainer: Make) -> None:
     trainer = make_trainer()
     others: list[int] = []
     answers = [lambda p: p.step < 12, lambda p: others.append(p.step)]
-    assert trainer.train(50, answers) is False
+    assert trainer.train(50, answers) and trainer.ending == ("a callback returned False", None)
     assert trainer.step == 12 and others == list(range(1, 13))
-    assert trainer.train(3) is True  # a stop is for one call
+    assert trainer.train(3) and trainer.ending is None  # a stop is for one call
     assert trainer.step == 15
+
+    def enough(progress: TrainProgress) -> bool:
+        return False
+
+    assert trainer.train(3, [enough]) and trainer.step == 16
+    assert trainer.ending == ("a callback returned False (enough)", None)
 
 
 def test_a_stop_can_be_requested(make_trainer: Make) -> None:
     trainer = make_trainer()
     assert not trainer.train(50, [lambda p: trainer.request_stop() if p.step == 9 else None])
-    assert trainer.step == 9
+    assert trainer.step == 9 and trainer.ending is None
 
 
 def test_callbacks_see_where_the_run_stands(make_trainer: Make) -> None:

@@ -9,9 +9,12 @@ from resel.training.evaluation import Evaluation, evaluate, evaluation_seeds
 from resel.training.progress import Callback, ProgressLine, TrainProgress, describe_groups
 from resel.training.score import (
     HELD_EVALUATIONS,
+    Ending,
+    ending_by,
     final_evaluations,
     is_held,
     learning_since,
+    reached,
 )
 from resel.training.trainer import Trainer, choose_device
 from resel.training.validation import check_tensors, damaged_if_wrong, whole
@@ -29,6 +32,7 @@ __all__ = [
     "Actor",
     "Callback",
     "Collector",
+    "Ending",
     "Evaluation",
     "PolicyState",
     "ProgressLine",
@@ -42,6 +46,7 @@ __all__ = [
     "damaged_if_wrong",
     "describe_groups",
     "duration",
+    "ending_by",
     "evaluate",
     "evaluation_seeds",
     "filled_buffer",
@@ -52,6 +57,7 @@ __all__ = [
     "made_up_trajectory",
     "make_envs",
     "make_task",
+    "reached",
     "task_envs",
     "whole",
 ]
