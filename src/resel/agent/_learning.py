@@ -21,7 +21,7 @@ from resel.runs import (
     finished_result,
     restore_newest,
 )
-from resel.training import Trainer
+from resel.training import Trainer, stopped_by
 
 
 @dataclass(frozen=True)
@@ -119,23 +119,11 @@ def _interruptible(trainer: Trainer) -> Iterator[None]:
 
     A program that has its own way with Ctrl-C keeps it.
     """
-    usual = signal.default_int_handler
     ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGINT) is not usual:
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    caught = False
-
-    def handle(number: int, frame: object) -> None:
-        nonlocal caught
-        caught = True
-        trainer.request_stop()
-        signal.signal(signal.SIGINT, usual)
-
-    signal.signal(signal.SIGINT, handle)
-    try:
+    with stopped_by(trainer, (signal.SIGINT,)) as caught:
         yield
-    finally:
-        signal.signal(signal.SIGINT, usual)
     if caught:
         raise KeyboardInterrupt

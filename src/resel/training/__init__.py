@@ -16,6 +16,7 @@ from resel.training.score import (
     learning_since,
     reached,
 )
+from resel.training.stopping import stopped_by
 from resel.training.trainer import Trainer, choose_device
 from resel.training.validation import check_tensors, damaged_if_wrong, whole
 from resel.training.workload import (
@@ -58,6 +59,7 @@ __all__ = [
     "make_envs",
     "make_task",
     "reached",
+    "stopped_by",
     "task_envs",
     "whole",
 ]
