@@ -137,8 +137,7 @@ def test_a_fault_before_the_first_step_leaves_nothing(
     assert main(command) == 1
     assert [entry.name for entry in Path("run").iterdir()] == ["console.log"]
     world.write_text(WORLD.replace("self.time += 1", "self.time += 1; assert self.time < 3"))
-    command[command.index("--eval-every") + 1] = "0"
-    assert main(command) == 1
+    assert main([*command, "--eval-every", "0"]) == 1
     said = capsys.readouterr()
     assert "Traceback of the environment:" in said.out and "metrics.jsonl" not in said.out
     assert "Stopped at step 2. Go on with: resel resume run" in said.out

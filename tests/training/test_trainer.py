@@ -72,12 +72,12 @@ def test_learning_moves_every_network(make_trainer: Make) -> None:
 def test_a_return_has_to_be_held(make_trainer: Make) -> None:
     trainer = make_trainer(eval_every=10, stop_return=2.0)
     trainer.evaluator.history += [(0, 5.0, 0.0), (1, 3.0, 0.0), (2, 3.0, 0.0)]
-    assert not trainer.return_held  # the one at step 0 does not count
+    assert trainer.ending is None  # the one at step 0 does not count
     for mean in (1.9, 2.0, 2.0, math.nan, 9.0):
         trainer.evaluator.history.append((3, mean, 0.0))
-        assert not trainer.return_held
+        assert trainer.ending is None
     trainer.evaluator.history += [(4, 2.0, 0.0), (5, 2.0, 0.0)]
-    assert trainer.return_held
+    assert trainer.ending is not None and trainer.ending.held_return == 2.0
     assert trainer.train(50) and trainer.step == 0
 
 
