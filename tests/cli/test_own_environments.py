@@ -119,6 +119,7 @@ def test_what_cannot_start_leaves_nothing(world: Path, tiny_flags: list[str], ca
     assert not Path("run").exists()
 
 
+@pytest.mark.filterwarnings("always:Since the")
 def test_a_fault_before_the_first_step_leaves_nothing(
     world: Path, tiny_flags: list[str], capsys: Any
 ) -> None:
