@@ -116,11 +116,14 @@ def _same_name(one: dict[str, Any], other: dict[str, Any]) -> bool:
 def _fewest(
     own: dict[str, Any], rivals: Sequence[dict[str, Any]], telling: Sequence[str]
 ) -> list[str]:
-    """Some settings in which one group differs from each of the others that are named like it."""
+    """Some settings in which one group differs from each of the others that are named like it.
+
+    The steps come first: many others are chosen by them.
+    """
     chosen: list[str] = []
-    left = list(rivals)
+    left, names = list(rivals), sorted(telling, key=lambda name: name != "steps")
     while left:
-        best = max(telling, key=lambda name: sum(other.get(name) != own[name] for other in left))
+        best = max(names, key=lambda name: sum(other.get(name) != own[name] for other in left))
         chosen.append(best)
         left = [other for other in left if other.get(best) == own[best]]
     return chosen
