@@ -40,7 +40,7 @@ def _right_turns(encoder: str) -> float:
     return mean  # 1 for each right turn, 0 for a wrong one, less for not getting there
 
 
-@pytest.mark.parametrize("encoder", ["gru", "mamba"])
+@pytest.mark.parametrize("encoder", [pytest.param("gru", marks=pytest.mark.slow), "mamba"])
 def test_a_recurrent_agent_learns_to_remember(encoder: str) -> None:
     assert _right_turns(encoder) > 0.9
 

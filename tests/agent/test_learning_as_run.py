@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 import torch
 from terminal import SMALL, lines, read, same_run
 
-from resel import RESeL
+from resel import LearnProgress, RESeL, StopAtReturn
 from resel.cli import main
 from resel.errors import ConfigError, RunDirectoryError
 from resel.runs import open_trainer
@@ -55,6 +56,11 @@ def same_weights(a: RESeL, b: RESeL) -> bool:
     return all(torch.equal(one[name], other[name]) for name in one)
 
 
+def interrupted_at(step: int) -> Callable[[LearnProgress], None]:
+    """A callback that does what Ctrl-C does, but for the error at the end."""
+    return lambda p: p.agent._trainer.request_stop() if p.step == step else None
+
+
 def files(run: Path) -> set[str]:
     """What a run is made of; TensorBoard writes the time into the names of its files."""
     found = {str(p.relative_to(run)) for p in run.rglob("*") if p.is_file()}
@@ -80,7 +86,7 @@ def test_the_same_run_as_the_command(settings: dict[str, Any], whole: Path) -> N
 def test_each_goes_on_with_the_other(
     settings: dict[str, Any], tiny_flags: list[str], whole: Path
 ) -> None:
-    RESeL(TASK, **settings).learn(60, run_dir="a", callback=lambda p: p.step < 33)
+    RESeL(TASK, **settings).learn(60, run_dir="a", callback=interrupted_at(33))
     assert read(Path("a/result.json"))["status"] == "interrupted"
     assert main(["resume", "a"]) == 0
     assert same_run(Path("a"), whole)
@@ -93,7 +99,7 @@ def test_each_goes_on_with_the_other(
 def test_the_same_call_goes_on_and_then_rests(
     settings: dict[str, Any], whole: Path, capsys: Any
 ) -> None:
-    RESeL(TASK, **settings).learn(60, run_dir="a", resume="auto", callback=lambda p: p.step < 33)
+    RESeL(TASK, **settings).learn(60, run_dir="a", resume="auto", callback=interrupted_at(33))
     again = RESeL(TASK, **settings).learn(60, run_dir="a", resume="auto")
     assert again.num_timesteps == 60 and same_run(Path("a"), whole)
     before = {name: Path("a", name).stat().st_mtime_ns for name in files(Path("a"))}
@@ -111,9 +117,59 @@ def test_the_same_call_goes_on_and_then_rests(
     assert same_weights(plain, done)
 
 
+def test_a_return_that_is_reached_ends_the_run(
+    settings: dict[str, Any], tiny_flags: list[str], capsys: Any
+) -> None:
+    """By a callback and by `stop_return`: the same state, and no step more without a reason."""
+    stop = StopAtReturn(-1e6, evaluations=2)
+    agent = RESeL(TASK, **settings).learn(60, run_dir="a", callback=stop, progress_bar=True)
+    why = "the return asked for, -1e+06, was reached in each of the last 2 evaluations"
+    assert agent.num_timesteps == 40 and agent.stopped_because == why
+    assert f"Stopped early at step 40: {why}." in capsys.readouterr().out
+    result = read(Path("a/result.json"))
+    assert (
+        result["status"],
+        result["steps"],
+        result["stopped_because"],
+        result["held_return"],
+    ) == (
+        "stopped early",
+        40,
+        why,
+        -1e6,
+    )
+    before = lines(Path("a"))
+    again = RESeL(TASK, **settings)
+    again.learn(60, run_dir="a", resume="auto", callback=stop, progress_bar=True)
+    told = capsys.readouterr().out
+    assert f"a was stopped early at step 40: {why}. It goes on if more is asked for" in told
+    assert again.num_timesteps == 40 and again.stopped_because == why
+    assert same_weights(again, agent)
+    assert main(["resume", "a"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"It stopped because {why}." in told and "resel resume a --steps 120" in told
+    assert lines(Path("a")) == before and read(Path("a/result.json")) == result
+
+    higher = RESeL(TASK, **settings)
+    higher.learn(60, run_dir="a", resume="auto", callback=StopAtReturn(1e6))
+    assert higher.num_timesteps == 60 and higher.stopped_because is None
+    assert read(Path("a/result.json"))["status"] == "completed"
+    plain = RESeL(TASK, **settings).learn(60)
+    assert same_weights(plain, higher)
+
+    command(tiny_flags, "b", "--stop-return", "-1e6", "--eval-every", "10")
+    assert "resel resume b --stop-return None" in capsys.readouterr().out
+    result = read(Path("b/result.json"))
+    assert (result["status"], result["steps"], result["held_return"]) == ("stopped early", 30, -1e6)
+    assert main(["resume", "b", "--steps", "90"]) == 0
+    assert "It goes on if more is asked for" in capsys.readouterr().out
+    assert main(["resume", "b", "--stop-return", "None"]) == 0
+    assert read(Path("b/result.json"))["steps"] == 60
+
+
 def test_environments_without_a_name(settings: dict[str, Any], toy: Any, capsys: Any) -> None:
     whole = RESeL(toy, **settings).learn(60)
-    RESeL(toy, **settings).learn(60, run_dir="a", callback=lambda p: p.step < 33)
+    RESeL(toy, **settings).learn(60, run_dir="a", callback=interrupted_at(33))
     assert main(["resume", "a"]) == 2
     assert "without a name, which only the program that made it knows" in capsys.readouterr().err
     again = RESeL(toy, **settings).learn(60, run_dir="a", resume="auto")

@@ -19,6 +19,7 @@ from resel.analysis.runs import (
 )
 from resel.errors import RunDirectoryError
 from resel.methods import methods, run_label
+from resel.runs import MetricsLog, RunDirectory
 
 
 def test_a_whole_run(tmp_path: Path) -> None:
@@ -36,6 +37,22 @@ def test_a_whole_run(tmp_path: Path) -> None:
 def test_a_young_run_is_scored_by_its_evaluations_so_far(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path / "r", [9.0, 2.0, 4.0], status=None), "young")
     assert (run.name, run.status, run.final_return) == ("young", "no result yet", 3.0)
+
+
+def test_the_updates_a_second_of_a_run_that_goes_on(tmp_path: Path) -> None:
+    """What came before learning does not count, and records are as long as they took."""
+    path = write_run(tmp_path / "r", [], train_lines=1, status=None)
+    with RunDirectory.open(path) as run, MetricsLog(run, tensorboard=False) as log:
+        for step, rate, seconds in ((10, 0.0, 1.0), (20, 0.5, 61.0)):
+            timing = {"updates_per_second": rate, "steps_per_second": 1.0, "seconds": seconds}
+            log.write("timing", step, timing)
+        assert read_run(path).updates_per_second is None  # kernels were compiled
+        for step, rate, seconds in ((30, 40.0, 62.0), (40, 0.0, 63.0), (50, 20.0, 65.0)):
+            timing = {"updates_per_second": rate, "steps_per_second": 1.0, "seconds": seconds}
+            log.write("timing", step, timing)
+        assert read_run(path).updates_per_second == pytest.approx(80 / 4)
+        assert read_run(path).status == "running"
+    assert read_run(path).status == "no result yet"
 
 
 def test_the_seed_and_the_machine_are_no_settings(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from terminal import lines, read, refused
 
 from resel import RESeL
 from resel.cli import main
+from resel.runs import agent_step
 
 
 def test_eval(finished: Path, capsys: Any) -> None:
@@ -22,6 +23,7 @@ def test_eval(finished: Path, capsys: Any) -> None:
     answer = json.loads(told.out)
     assert told.err == "" and told.out.count("\n") == 1
     assert answer["task"] == "TMaze-v0" and answer["episodes"] == 3
+    assert answer["agent"] == "last" and answer["step"] == 60
     assert answer["length_mean"] == 21 and -1.06 <= answer["return_mean"] <= 1
     assert answer["return_std"] >= 0 and 0 <= answer["success_rate"] <= 1
     assert main(command) == 0
@@ -29,6 +31,15 @@ def test_eval(finished: Path, capsys: Any) -> None:
     assert main(["eval", str(finished / "agents" / "best"), "--seed", "5"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("TMaze-v0: return ") and "over 20 episodes of 21 steps" in text
+    assert "Measured: the saved agent, saved at step " in text
+    assert main(["eval", str(finished), "--episodes", "1"]) == 0
+    assert capsys.readouterr().out.splitlines()[1] == (
+        "Measured: the agent 'last' of the run, saved at step 60. "
+        "±: the standard deviation over episodes."
+    )
+    agent = RESeL.load(finished / "agents/last")
+    agent.save("mine")
+    assert agent.num_timesteps == 0 and agent_step("mine") == 60
     assert "--episodes 0" in refused(capsys, "eval", str(finished), "--episodes", "0")
 
 
@@ -49,7 +60,7 @@ def test_eval_at_another_length(finished: Path, capsys: Any) -> None:
     assert main(command) == 0
     told = capsys.readouterr().out.splitlines()
     assert "episodes of 41 steps" in told[0]
-    assert told[1] == "Not as in the evaluations of its training: length=40 (was 20)"
+    assert told[2] == "Not as in the evaluations of its training: length=40 (was 20)"
     assert main([*command[:-1], "length=20"]) == 0  # said again, but the same
     assert "Not as in" not in capsys.readouterr().out
 

@@ -112,8 +112,37 @@ def test_what_cannot_start_leaves_nothing(world: Path, tiny_flags: list[str], ca
     told = refused(capsys, *command, code=1)
     assert "could not be made (line 11 of own_track.py): ZeroDivisionError" in told
     world.write_text(WORLD.replace("astype(np.float32), {}", "astype(np.float32)"))
-    told = refused(capsys, *command, code=1)
+    told = refused(capsys, *command, code=1, alone=True)
     assert "one value of type ndarray from reset(" in told and "(observation, info)" in told
     world.write_text("no Python at all")
     assert "own_track.py is no Python that can be read (line 1)" in refused(capsys, *command)
     assert not Path("run").exists()
+
+
+@pytest.mark.filterwarnings("always:Since the")
+def test_a_fault_before_the_first_step_leaves_nothing(
+    world: Path, tiny_flags: list[str], capsys: Any
+) -> None:
+    """Nothing was raised where an observation has a wrong shape; mended, the same command works."""
+    world.write_text(WORLD.replace("return seen,", "return seen[:1],"))
+    command = ["train", "own_track.py:Track", *tiny_flags, *SMALL, "--run-dir", "run"]
+    capsys.readouterr()
+    assert main(command) == 1
+    said = capsys.readouterr()
+    assert "The observation has shape (1,), expected (2,)." in said.err
+    assert "raised" not in said.out + said.err
+    assert said.out.endswith("No step was taken, so nothing is kept: mend it and start again.\n")
+    assert not Path("run").exists()
+    Path("run").mkdir()
+    Path("run/console.log").write_text("mine")
+    assert main(command) == 1
+    assert [entry.name for entry in Path("run").iterdir()] == ["console.log"]
+    world.write_text(WORLD.replace("self.time += 1", "self.time += 1; assert self.time < 3"))
+    assert main([*command, "--eval-every", "0"]) == 1
+    said = capsys.readouterr()
+    assert "Traceback of the environment:" in said.out and "metrics.jsonl" not in said.out
+    assert "Stopped at step 2. Go on with: resel resume run" in said.out
+    world.write_text(WORLD)
+    assert main(["resume", "run"]) == 0
+    said = capsys.readouterr().out
+    assert "resel watch run --out episode.png" in said and "film.gif" not in said

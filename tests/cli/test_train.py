@@ -20,6 +20,7 @@ from resel.methods import default_method
 from resel.runs import read_bundle, saved_config
 
 MAZE = resel.configure("TMaze-v0")
+_STEPS = "Environment steps in all."
 
 
 def test_the_files_of_a_run(finished: Path) -> None:
@@ -114,7 +115,7 @@ def test_what_training_says(tiny_flags: list[str], capsys: Any, tmp_path: Path) 
 
 def test_runs_that_cannot_learn_are_refused(tiny_flags: list[str], capsys: Any) -> None:
     command = ["train", "toy/Box-v0", *tiny_flags, "--run-dir", "run"]
-    told = refused(capsys, *command, "--steps", "20")
+    told = refused(capsys, *command, "--steps", "20", alone=True)
     assert "would learn nothing" in told and "warmup_steps" in told
     told = refused(capsys, *command, "--steps", "1e30")
     assert "steps=1e+30 is too large" in told
@@ -134,8 +135,29 @@ def test_the_traceback_of_an_environment_is_shown(
     said = capsys.readouterr()
     assert "Traceback of the environment:" in said.out
     assert "return super().step(action)[self.lenght]" in said.out
-    assert "resel/envs" not in said.out and "Go on with: resel resume run" in said.out
+    assert "resel/envs" not in said.out and "metrics.jsonl" not in said.out
+    assert said.out.endswith("No step was taken, so nothing is kept: mend it and start again.\n")
+    assert not Path("run").exists()
     assert said.err.splitlines()[-1].startswith("Error: The environment (toy/Typo-v0) raised Attr")
+
+
+def test_flags_that_nobody_has(capsys: Any) -> None:
+    """The nearest first, with the defaults of the task, also where the preset `auto` has them."""
+    capsys.readouterr()
+    for argv in (["toy/Box-v0", "--step", "20"], ["--step", "20", "toy/Box-v0"]):
+        assert main(["train", *argv]) == 2
+        told = capsys.readouterr()
+        first, nearest, *_, last = told.err.splitlines()
+        assert first == "Error: There is no flag --step. Did you mean:" and told.out == ""
+        usual = resel.configure("toy/Box-v0").training.steps
+        assert nearest == f"  --steps N: {_STEPS} (default: {usual})"
+        assert last == "`resel train TASK --help` lists them."
+    assert main(["train", "TMaze-v0", "--zzz"]) == 2
+    assert capsys.readouterr().err == (
+        "Error: There is no flag --zzz. `resel train TMaze-v0 --help` lists them.\n"
+    )
+    assert main(["train", "nowhere.py:Env", "--step", "3"]) == 2
+    assert "There is no flag --step." in capsys.readouterr().err
 
 
 def test_settings_come_from_the_task_then_the_size_then_flags(
@@ -169,7 +191,9 @@ def test_settings_come_from_the_task_then_the_size_then_flags(
 def test_a_run_is_not_overwritten(finished: Path, tiny_flags: list[str], capsys: Any) -> None:
     before = {p: p.stat().st_mtime_ns for p in finished.rglob("*") if p.name != ".lock"}
     command = ["train", "TMaze-v0", *tiny_flags, *SMALL, "--run-dir", str(finished)]
-    assert "already holds a run" in refused(capsys, *command)
+    assert "already holds a run" in refused(capsys, *command, alone=True)
+    automatic = ["train", "toy/Box-v0", "--run-dir", str(finished)]
+    assert "already holds a run" in refused(capsys, *automatic, alone=True)
     told = refused(capsys, *command, "--resume", "auto", "--gamma", "0.5", "--seed", "2")
     assert "gamma: 0.99 there, 0.5 asked" in told and "seed: 1 there, 2 asked" in told
     assert "TMaze-v0" in refused(capsys, *["train", "toy/Box-v0", *command[2:]], "--resume", "auto")
@@ -197,7 +221,7 @@ def test_a_run_is_not_overwritten(finished: Path, tiny_flags: list[str], capsys:
         (["--env-kwargs", "length"], "write NAME=VALUE, as in length=40"),
         (["--encoder", "perceiver"], "perceiver"),
         (["--size", "huge"], "size='huge' is not known: choose one of paper, small, tiny"),
-        (["--stepps", "5"], f"(default: {MAZE.training.steps})"),
+        (["--stepps", "5"], f"Did you mean: --steps N: {_STEPS} (default: {MAZE.training.steps})"),
         (["another-task"], "another-task"),
     ],
 )

@@ -30,10 +30,12 @@ def begin(command: list[str], run: Path, steps: int) -> subprocess.Popen[str]:
     return start(*command, "--run-dir", str(run), "--resume", "auto", "--steps", str(steps))
 
 
-def finish(command: list[str], run: Path, steps: int) -> None:
+def finish(command: list[str], run: Path, steps: int) -> str:
+    """What the command says that takes the run to these steps."""
     process = begin(command, run, steps)
-    _, told = process.communicate(timeout=600)
+    said, told = process.communicate(timeout=600)
     assert process.returncode == 0, told
+    return said
 
 
 def saved_step(run: Path) -> int:
@@ -162,8 +164,12 @@ def test_every_kind_of_method_survives_kills(flags: list[str], tmp_path: Path, t
     rng = random.Random(" ".join(flags))
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     kill_at_random(command, killed, rng)
-    steps = saved_step(killed) + 70
-    finish(command, killed, steps)
+    saved, steps = saved_step(killed), saved_step(killed) + 70
+    recorded = max((line["step"] for line in read_metrics(killed / "metrics.jsonl")), default=0)
+    said = finish(command, killed, steps)
+    again = f"steps {saved + 1} to {recorded} are taken again."
+    if saved:
+        assert f"Going on from step {saved}." in said and (again in said) == (recorded > saved)
     finish(command, whole, steps)
     check_equal(killed, whole)
     tally(f"kill -9 of a run with {' '.join(flags[1:3])}, resumed to the same bits", 1)

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from method_cases import noise_episodes
 from torch import Tensor
 
 from resel import RESeL
 from resel.config import Config
-from resel.data import Batch, ReplayBuffer, Trajectory, pack
+from resel.data import Batch, pack
 from resel.methods import Learner, build_learner
 from resel.networks import Dimensions
 from resel.runs import numeric_machine
@@ -100,15 +101,8 @@ def run_cases() -> dict[str, Case]:
 
 def batch(discrete: bool, lengths: list[int], rows: int, seed: int) -> Batch:
     """Episodes of noise."""
-    rng = np.random.default_rng(seed)
-    buffer = ReplayBuffer(200, 3, 1 if discrete else 2)
-    for number, length in enumerate(lengths):
-        action = (
-            rng.integers(4, size=(length, 1)) if discrete else rng.uniform(-1, 1, (length, 2))
-        ).astype(np.float32)
-        observations = rng.normal(size=(length + 1, 3)).astype(np.float32)
-        rewards = rng.normal(size=length).astype(np.float32)
-        buffer.add(Trajectory(observations, action, rewards, terminated=number % 2 == 0))
+    dims = Dimensions(3, 4 if discrete else 2, discrete)
+    buffer = noise_episodes(dims, lengths, np.random.default_rng(seed))
     return pack(buffer, list(buffer), rows)
 
 

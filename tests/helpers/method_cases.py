@@ -66,9 +66,10 @@ def small_learner(config: Config, space: str, dtype: torch.dtype = torch.float32
     return learner
 
 
-def noise_buffer(space: str, lengths: Sequence[int] = LENGTHS, seed: int = 0) -> ReplayBuffer:
+def noise_episodes(
+    dims: Dimensions, lengths: Sequence[int], rng: np.random.Generator
+) -> ReplayBuffer:
     """Episodes of noise, every second one terminated."""
-    dims, rng = DIMENSIONS[space], np.random.default_rng(seed)
     buffer = ReplayBuffer(200, dims.observation, 1 if dims.discrete else dims.action)
     for number, length in enumerate(lengths):
         action = (
@@ -87,14 +88,23 @@ def noise_buffer(space: str, lengths: Sequence[int] = LENGTHS, seed: int = 0) ->
     return buffer
 
 
+def noise_buffer(space: str, lengths: Sequence[int] = LENGTHS, seed: int = 0) -> ReplayBuffer:
+    """The same for one of the spaces."""
+    return noise_episodes(DIMENSIONS[space], lengths, np.random.default_rng(seed))
+
+
+def of_dtype(batch: Batch, dtype: torch.dtype) -> Batch:
+    """A batch whose numbers have that type."""
+    columns = {name: getattr(batch, name).to(dtype) for name in _FLOATS}
+    return dataclasses.replace(batch, **columns)
+
+
 def noise_batch(
     space: str, rows: int = 1, dtype: torch.dtype = torch.float32, seed: int = 0
 ) -> Batch:
     """All of these episodes on so many rows."""
     buffer = noise_buffer(space, seed=seed)
-    batch = pack(buffer, list(buffer), rows)
-    columns = {name: getattr(batch, name).to(dtype) for name in _FLOATS}
-    return dataclasses.replace(batch, **columns)
+    return of_dtype(pack(buffer, list(buffer), rows), dtype)
 
 
 def sampled(learner: Learner, space: str, seed: int = 0) -> Batch:

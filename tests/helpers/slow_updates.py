@@ -6,18 +6,18 @@ function that writes out the contexts of a window.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from method_cases import noise_episodes, of_dtype
 from torch import Tensor
 from torch.distributions import Normal, TanhTransform
 
 from resel.config import Config
-from resel.data import Batch, ReplayBuffer, Trajectory
+from resel.data import Batch
 from resel.methods import Learner, build_learner
 from resel.networks import Dimensions
 
@@ -58,21 +58,9 @@ def make_learner(method: str, dims: Dimensions, **changes: Any) -> Learner:
 
 def make_batch(learner: Learner, seed: int) -> Batch:
     """The learner's own windows out of episodes of noise, some shorter than a window."""
-    dims, rng = learner.dims, np.random.default_rng(seed)
-    buffer = ReplayBuffer(200, dims.observation, 1 if dims.discrete else dims.action)
-    for number, length in enumerate([9, 3, 6, 1]):
-        action = (
-            rng.integers(dims.action, size=(length, 1))
-            if dims.discrete
-            else rng.uniform(-1, 1, (length, dims.action))
-        )
-        observations = rng.normal(size=(length + 1, dims.observation)).astype(np.float32)
-        rewards = rng.normal(size=length).astype(np.float32)
-        ended = number % 2 == 0
-        buffer.add(Trajectory(observations, action.astype(np.float32), rewards, terminated=ended))
-    batch = learner.sampler.draw(buffer, rng, lambda lengths: 2)
-    floats = ("observation", "action", "reward", "terminated")
-    return dataclasses.replace(batch, **{name: getattr(batch, name).double() for name in floats})
+    rng = np.random.default_rng(seed)
+    buffer = noise_episodes(learner.dims, [9, 3, 6, 1], rng)
+    return of_dtype(learner.sampler.draw(buffer, rng, lambda lengths: 2), torch.float64)
 
 
 @dataclass

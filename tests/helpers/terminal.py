@@ -31,11 +31,13 @@ def same_run(a: Path, b: Path) -> bool:
     return lines(a) == lines(b) and all(torch.equal(one[k], other[k]) for k in one)
 
 
-def refused(capsys: Any, *argv: str, code: int = 2) -> str:
-    """The message of a command that ends in an error: one paragraph and nothing else."""
+def refused(capsys: Any, *argv: str, code: int = 2, alone: bool = False) -> str:
+    """The message of a command that ends in an error: one paragraph and no other complaint, and
+    nothing at all besides if it is `alone`."""
     capsys.readouterr()
     assert main(list(argv)) == code
     told = capsys.readouterr()
     assert told.err.startswith("Error: ") and told.err.endswith("\n")
     assert told.err.count("\n") == 1 and "Traceback" not in told.err
+    assert not (alone and told.out)
     return str(told.err)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from method_cases import noise_episodes, of_dtype
 from torch import Tensor, nn
 from torch.distributions import Normal, TanhTransform
 from torch.nn import functional as F
 
 from resel.config import Config
-from resel.data import Batch, ReplayBuffer, Trajectory, pack
+from resel.data import Batch, pack
 from resel.methods import build_learner
 from resel.networks import Categorical, ContextCritic, ContextInputs, ContextPolicy, Dimensions
 
@@ -43,26 +43,9 @@ def make_learner(dims: Dimensions, **changes: Any) -> Any:
 
 
 def make_batch(dims: Dimensions, lengths: list[int], seed: int, rows: int = 1) -> Batch:
-    """Episodes with noise in them, every second one terminated."""
-    rng = np.random.default_rng(seed)
-    buffer = ReplayBuffer(200, dims.observation, 1 if dims.discrete else dims.action)
-    for number, length in enumerate(lengths):
-        action = (
-            rng.integers(dims.action, size=(length, 1))
-            if dims.discrete
-            else rng.uniform(-1, 1, (length, dims.action))
-        )
-        buffer.add(
-            Trajectory(
-                rng.normal(size=(length + 1, dims.observation)).astype(np.float32),
-                action.astype(np.float32),
-                rng.normal(size=length).astype(np.float32),
-                terminated=number % 2 == 0,
-            )
-        )
-    batch = pack(buffer, list(buffer), rows)
-    floats = ("observation", "action", "reward", "terminated")
-    return dataclasses.replace(batch, **{name: getattr(batch, name).double() for name in floats})
+    """Episodes of noise in float64, every second one terminated."""
+    buffer = noise_episodes(dims, lengths, np.random.default_rng(seed))
+    return of_dtype(pack(buffer, list(buffer), rows), torch.float64)
 
 
 @dataclass

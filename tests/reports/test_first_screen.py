@@ -34,6 +34,46 @@ def _started(run: Path, *starts: tuple[str, str]) -> Path:
     return run
 
 
+def test_nobody_has_won_while_a_run_goes_on(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    write_run(runs / "done", [0.0, 10.0], encoder="gru")
+    write_run(runs / "going", [0.0, 1.0], encoder="mamba", status="interrupted")
+    with RunDirectory.open(runs / "going"):  # as whoever goes on with it
+        page = read_report(runs, tmp_path)
+    assert _states(page) == [("good", "1 completed"), ("open", "1 running")]
+    row = page.named("task", "TMaze-v0")
+    assert (row["best"], row["finished"]) == ("not decided: 1 still running", "1 of 2")
+    assert "ahead by" not in row
+    assert "Still running, with its numbers so far: mamba." in page.texts
+    row = read_report(runs, tmp_path).named("task", "TMaze-v0")
+    assert row["best"] == "not decided: 1 not finished"
+
+
+def test_a_run_that_was_stopped_early_has_ended(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    write_run(runs / "done", [0.0, 10.0], encoder="gru")
+    write_run(runs / "early", [0.0, 1.0], encoder="mamba", status="stopped early")
+    page = read_report(runs, tmp_path)
+    assert _states(page) == [("good", "1 completed"), ("good", "1 stopped early")]
+    row = page.named("task", "TMaze-v0")
+    assert (row["best"], row["finished"]) == ("gru", "2 of 2") and "Nothing failed." in page.text
+
+
+def test_labels_name_what_differs(tmp_path: Path) -> None:
+    many = {"lr_policy": 1e-3, "lr_critic": 3e-3, "lr_alpha": 3e-3, "tau": 0.01, "steps": 4000}
+    runs = tmp_path / "runs"
+    for name, settings in (
+        ("a", {}),
+        ("b", many),
+        ("c", {**many, "gamma": 0.5}),
+    ):
+        write_run(runs / name, [0.0, 1.0], encoder="gru", **settings)
+    page = read_report(runs, tmp_path)
+    labels = {name: page.named("run", name)["label"] for name in "abc"}
+    assert len(set(labels.values())) == 3 and "gamma=0.5" in labels["c"]
+    assert all(re.fullmatch(r"gru(, \w+=[\w.]+){1,2}, \d more", text) for text in labels.values())
+
+
 def test_who_won_and_by_how_much(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     for seed in (1, 2):

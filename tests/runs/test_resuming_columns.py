@@ -16,7 +16,7 @@ from resel.envs import CheckedEnv, SubprocEnv
 from resel.errors import DamagedFileError
 from resel.runs import ReplayLog, Run, open_trainer, restore_trainer
 from resel.tasks import make_env
-from resel.training import Trainer, make_task
+from resel.training import Trainer, TrainProgress, make_task
 
 Everything = Callable[[Trainer], dict[str, Any]]
 
@@ -29,8 +29,7 @@ def config(tiny: dict[str, Any]) -> Callable[..., Config]:
     return build
 
 
-@pytest.mark.parametrize("workers", [False, True])
-@pytest.mark.parametrize("num_envs", [1, 2])
+@pytest.mark.parametrize(("num_envs", "workers"), [(1, False), (2, True)])
 def test_the_continued_run_is_the_same_run(
     config: Any, everything: Everything, tmp_path: Path, num_envs: int, workers: bool
 ) -> None:
@@ -80,6 +79,11 @@ def _check_columns(trainer: Trainer) -> None:
     assert {name: column.shape[2] for name, column in batch.extras.items()} == buffer.column_sizes
 
 
+def _interrupt(run: Run, stop: int, progress: TrainProgress) -> None:
+    if progress.step >= stop:
+        run.trainer.request_stop()
+
+
 @pytest.mark.parametrize("num_envs", [1, 2])
 def test_a_run_in_a_directory_goes_on_with_its_columns(
     config: Any, everything: Everything, tmp_path: Path, num_envs: int
@@ -89,7 +93,7 @@ def test_a_run_in_a_directory_goes_on_with_its_columns(
         for stop in stops:
             run = Run(config(num_envs=num_envs, steps=60), tmp_path / name, "auto")
             try:
-                run.train([lambda progress, stop=stop: progress.step < stop])
+                run.train([partial(_interrupt, run, stop)])
                 assert run.inexact == []
                 # A full buffer of 60 steps: observation, action, reward, task and hidden.
                 assert run.buffer_bytes == 4 * (60 + 1) * (2 + 2 + 1 + 1 + 2)

@@ -50,10 +50,21 @@ def whole(config: Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def train(config: Config, path: Path, resume: Any = "never", callbacks: Any = ()) -> dict[str, Any]:
+def train(
+    config: Config,
+    path: Path,
+    resume: Any = "never",
+    callbacks: Any = (),
+    interrupted_at: int | None = None,
+) -> dict[str, Any]:
     run = Run(config, path, resume)
+
+    def interrupt(progress: Any) -> None:
+        if progress.step == interrupted_at:
+            run.trainer.request_stop()
+
     try:
-        return run.train(callbacks)
+        return run.train([*callbacks, interrupt])
     finally:
         run.close()
 
@@ -118,7 +129,7 @@ def test_the_best_agent_is_that_of_the_best_evaluation(config: Config, tmp_path:
 def test_interrupted_and_resumed_is_the_same_run(
     config: Config, tmp_path: Path, whole: Path
 ) -> None:
-    stopped = train(config, tmp_path / "parts", callbacks=[lambda p: p.step != 33])
+    stopped = train(config, tmp_path / "parts", interrupted_at=33)
     assert stopped["status"] == "interrupted" and stopped["steps"] == 33
     assert result(tmp_path / "parts") == stopped
     assert train(config, tmp_path / "parts", "auto")["status"] == "completed"
@@ -136,10 +147,11 @@ def test_a_longer_run_may_follow(config: Config, tmp_path: Path, whole: Path) ->
 
 def test_a_run_ends_once_its_return_is_held(config: Config, tmp_path: Path) -> None:
     config = config.replace(stop_return=-1000.0, steps=40, eval_every=10)  # any policy has that
-    stopped = train(config, tmp_path / "parts", callbacks=[lambda p: p.step != 13])
+    stopped = train(config, tmp_path / "parts", interrupted_at=13)
     assert (stopped["status"], stopped["held_return"]) == ("interrupted", None)
     ended = train(config, tmp_path / "parts", "auto")
-    assert (ended["status"], ended["steps"], ended["held_return"]) == ("completed", 30, -1000.0)
+    assert (ended["status"], ended["steps"], ended["held_return"]) == ("stopped early", 30, -1000.0)
+    assert ended["stopped_because"].startswith("the return asked for, -1000, was reached in each")
     assert [ln["step"] for ln in lines(tmp_path / "parts") if ln["kind"] == "eval"] == [
         0,
         10,
@@ -155,6 +167,39 @@ def test_a_run_ends_once_its_return_is_held(config: Config, tmp_path: Path) -> N
     assert again["steps"] == 30
     longer = train(config.replace(stop_return=None), tmp_path / "parts", "auto")
     assert (longer["steps"], longer["held_return"]) == (40, None)
+
+
+def test_a_callback_ends_a_run(config: Config, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    stopped = train(config, path, callbacks=[lambda p: p.step != 33])
+    assert (stopped["status"], stopped["steps"]) == ("stopped early", 33)
+    assert stopped["stopped_because"] == "a callback returned False"
+    assert lines(path)[-1]["kind"] == "eval" and lines(path)[-1]["step"] == 33
+    assert finished_result(config, path) == stopped
+    assert finished_result(config.replace(steps=33), path) == stopped
+    assert finished_result(config, path, reach=1e9) == stopped  # it held no return
+    assert finished_result(config.replace(steps=71), path) is None
+    assert train(config.replace(steps=71), path, "auto")["status"] == "completed"
+
+
+def test_steps_after_the_last_checkpoint_are_told(config: Config, tmp_path: Path) -> None:
+    def die(progress: Any) -> None:
+        if progress.step == 57:
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        train(config, tmp_path / "run", callbacks=[die])
+    (tmp_path / "run/result.json").unlink()  # as after kill -9
+    run = Run(config, tmp_path / "run", "auto")
+    assert run.going_on == (
+        "Going on from step 40. It had come to step 50 at least, but that is its last checkpoint: "
+        "steps 41 to 50 are taken again."
+    )
+    run.close()
+    train(config, tmp_path / "other", interrupted_at=57)
+    run = Run(config, tmp_path / "other", "auto")
+    assert run.going_on == "Going on from step 57."
+    run.close()
 
 
 def test_the_time_of_the_processor_adds_up(config: Config, tmp_path: Path) -> None:
@@ -195,7 +240,7 @@ def test_killed_before_the_first_checkpoint(config: Config, tmp_path: Path, whol
 def test_a_damaged_checkpoint_is_passed_over(
     config: Config, tmp_path: Path, whole: Path, damage: str
 ) -> None:
-    train(config, tmp_path / "parts", callbacks=[lambda p: p.step != 60])
+    train(config, tmp_path / "parts", interrupted_at=60)
     newest = tmp_path / "parts/checkpoints/step-000000060"
     file = newest / "learner.safetensors"
     match damage:

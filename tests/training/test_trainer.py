@@ -72,12 +72,12 @@ def test_learning_moves_every_network(make_trainer: Make) -> None:
 def test_a_return_has_to_be_held(make_trainer: Make) -> None:
     trainer = make_trainer(eval_every=10, stop_return=2.0)
     trainer.evaluator.history += [(0, 5.0, 0.0), (1, 3.0, 0.0), (2, 3.0, 0.0)]
-    assert not trainer.return_held  # the one at step 0 does not count
+    assert trainer.ending is None  # the one at step 0 does not count
     for mean in (1.9, 2.0, 2.0, math.nan, 9.0):
         trainer.evaluator.history.append((3, mean, 0.0))
-        assert not trainer.return_held
+        assert trainer.ending is None
     trainer.evaluator.history += [(4, 2.0, 0.0), (5, 2.0, 0.0)]
-    assert trainer.return_held
+    assert trainer.ending is not None and trainer.ending.held_return == 2.0
     assert trainer.train(50) and trainer.step == 0
 
 
@@ -206,16 +206,22 @@ def test_a_callback_stops_by_returning_false(make_trainer: Make) -> None:
     trainer = make_trainer()
     others: list[int] = []
     answers = [lambda p: p.step < 12, lambda p: others.append(p.step)]
-    assert trainer.train(50, answers) is False
+    assert trainer.train(50, answers) and trainer.ending == ("a callback returned False", None)
     assert trainer.step == 12 and others == list(range(1, 13))
-    assert trainer.train(3) is True  # a stop is for one call
+    assert trainer.train(3) and trainer.ending is None  # a stop is for one call
     assert trainer.step == 15
+
+    def enough(progress: TrainProgress) -> bool:
+        return False
+
+    assert trainer.train(3, [enough]) and trainer.step == 16
+    assert trainer.ending == ("a callback returned False (enough)", None)
 
 
 def test_a_stop_can_be_requested(make_trainer: Make) -> None:
     trainer = make_trainer()
     assert not trainer.train(50, [lambda p: trainer.request_stop() if p.step == 9 else None])
-    assert trainer.step == 9
+    assert trainer.step == 9 and trainer.ending is None
 
 
 def test_callbacks_see_where_the_run_stands(make_trainer: Make) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Self, Unpack, overload
 
@@ -21,9 +21,9 @@ from resel.agent._given import (
     whole_number,
 )
 from resel.agent._keywords import AgentKeywords, RESeLKeywords
-from resel.agent._learning import Origin, RunOptions, open_run
+from resel.agent._learning import Origin, RunOptions, open_run, why_it_rests
 from resel.agent._predict import predict
-from resel.agent.callbacks import LearnCallback, LearnProgress
+from resel.agent.callbacks import LearnCallback, SeenBy, asked_return
 from resel.config import Config, SizeName
 from resel.envs import CheckedEnv, Env, EnvFactory, check_spaces, spaces_of
 from resel.errors import ConfigError
@@ -40,6 +40,7 @@ from resel.randomness import draw_seed, torch_stream
 from resel.runs import (
     Bundle,
     Resume,
+    Run,
     WarmStart,
     check_agent_origin,
     read_agent,
@@ -50,10 +51,8 @@ from resel.runs import (
 from resel.tasks import full_name, get_task
 from resel.training import (
     Actor,
-    Callback,
     PolicyState,
     Trainer,
-    TrainProgress,
     evaluate,
     make_task,
 )
@@ -154,10 +153,17 @@ class Agent:
         self._sampling = torch_stream(config.training.seed, "predict", self.learner.device)
         self.warm_start: WarmStart | None = None
         """What was taken over from `init_from`."""
+        self.stopped_because: str | None = None
+        """Why the last `learn` ended before its steps were taken, unless it was interrupted."""
         if saved is None:
             self.warm_start = warm_start(self._trainer)
         else:
             use_weights(saved, self.learner)
+        self._steps_before: int | None = 0
+        """What a saved agent had learned from before this one; None where that is not known."""
+        if saved is not None and not (origin and origin.same_task):
+            step = saved.documents["agent"].get("step")
+            self._steps_before = step if type(step) is int else None
         if origin is not None and origin.same_task:
             self._trainer.step = origin.step
 
@@ -231,39 +237,42 @@ class Agent:
 
         `run_dir` makes a run of it, with the checkpoints, logs and agents of `resel train`. With
         `resume="auto"` the same call goes on with the run that is there, to as many steps as it was
-        to take, and does nothing where they are taken. `wandb` also logs to Weights & Biases,
-        `force` goes on where the machine differs from before.
+        to take, and does nothing where they are taken, or where a callback ended it before. `wandb`
+        also logs to Weights & Biases, `force` goes on where the machine differs from before.
         """
         steps, callbacks = whole_number("learn", total_timesteps), callbacks_of(callback)
         options, total = RunOptions(run_dir, resume, wandb, force), self.num_timesteps + steps
         if eval_env is not None:
             self._trainer.evaluator.env = evaluation_env(eval_env, self.config, self._env)
-        told = [self._seen_by(callbacks)] if callbacks else []
+        told, say = [SeenBy(self, callback) for callback in callbacks], speaker(progress_bar)
+        self.stopped_because = None
         with threads_for(self.config):
             if self._origin is not None and not options.goes_on:
                 self._origin.restore(self._trainer)
             if run_dir is None:
                 with announced(self._trainer, total, progress_bar) as line:
                     self._trainer.train(total - self.num_timesteps, [*told, *line])
+                self._tell_ending(total, say)
             else:
-                with open_run(self._trainer, options, total) as run:
-                    if run is None:
-                        speaker(progress_bar)(f"{run_dir} is finished: no step is left to take.")
-                    else:
+                with open_run(self._trainer, options, total, asked_return(callbacks)) as run:
+                    if isinstance(run, Run):
+                        if run.going_on is not None:
+                            say(run.going_on)
                         with announced(self._trainer, total, progress_bar) as line:
                             run.train([*told, *line])
+                        self._tell_ending(total, say)
+                    else:
+                        self.stopped_because = run.get("stopped_because")
+                        say(f"{run_dir} {why_it_rests(run, total)}")
         self._origin = None
         return self
 
-    def _seen_by(self, callbacks: Sequence[LearnCallback]) -> Callback:
-        """All callbacks as one of the loop, which knows no agent."""
-
-        def tell(progress: TrainProgress) -> bool:
-            seen = LearnProgress(**vars(progress), agent=self)
-            answers = [callback(seen) for callback in callbacks]
-            return all(answer is not False for answer in answers)
-
-        return tell
+    def _tell_ending(self, total: int, say: Callable[[str], None]) -> None:
+        """Why there are fewer steps than were asked for, if that was on purpose."""
+        ending = self._trainer.ending
+        if ending is not None and self.num_timesteps < total:
+            self.stopped_because = ending.reason
+            say(f"Stopped early at step {self.num_timesteps:,}: {ending.reason}.")
 
     def predict(
         self,
@@ -338,7 +347,9 @@ class Agent:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the agent to a directory of safetensors and JSON, with hashes."""
-        save_agent(path, self._trainer.learner, self._env)
+        before = self._steps_before
+        step = None if before is None else before + self.num_timesteps
+        save_agent(path, self._trainer.learner, self._env, step)
 
     @classmethod
     def load(

@@ -6,11 +6,11 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from resel.errors import ConfigError
 from resel.runs import (
@@ -21,7 +21,7 @@ from resel.runs import (
     finished_result,
     restore_newest,
 )
-from resel.training import Trainer
+from resel.training import Trainer, stopped_by
 
 
 @dataclass(frozen=True)
@@ -78,17 +78,21 @@ class Origin:
 
 
 @contextmanager
-def open_run(trainer: Trainer, options: RunOptions, total: int) -> Iterator[Run | None]:
-    """A run to `total` steps; None if the one there needs no more, whose end is taken over."""
+def open_run(
+    trainer: Trainer, options: RunOptions, total: int, reach: float | None = None
+) -> Iterator[Run | dict[str, Any]]:
+    """A run to `total` steps; the result of the one there if it needs no more for the return
+    `reach`, and its end is taken over."""
     assert options.run_dir is not None
     path, planned = Path(options.run_dir), trainer.config.training.steps
     trainer.set_steps(total)
     try:
-        result = finished_result(trainer.config, path) if options.resume == "auto" else None
+        auto = options.resume == "auto"
+        result = finished_result(trainer.config, path, reach) if auto else None
         if result is not None:
             check_past(path, result["steps"], trainer.step)
             restore_newest(trainer, RunDirectory.open(path, read_only=True))
-            run = None
+            run: Run | None = None
         else:
             given = options.resume, options.wandb, options.force
             run = Run(trainer.config, path, *given, trainer=trainer)
@@ -96,7 +100,17 @@ def open_run(trainer: Trainer, options: RunOptions, total: int) -> Iterator[Run 
         trainer.set_steps(planned)
         raise
     with _interruptible(trainer), closing(run) if run is not None else nullcontext():
-        yield run
+        yield run or result or {}
+
+
+def why_it_rests(result: Mapping[str, Any], total: int) -> str:
+    """What there is to say of a run that takes no step, after its name."""
+    if reason := result.get("stopped_because"):
+        return (
+            f"was stopped early at step {result['steps']:,}: {reason}. It goes on if more is asked "
+            f"for: more than {total:,} steps, or a higher return."
+        )
+    return "is finished: no step is left to take."
 
 
 @contextmanager
@@ -105,23 +119,11 @@ def _interruptible(trainer: Trainer) -> Iterator[None]:
 
     A program that has its own way with Ctrl-C keeps it.
     """
-    usual = signal.default_int_handler
     ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGINT) is not usual:
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    caught = False
-
-    def handle(number: int, frame: object) -> None:
-        nonlocal caught
-        caught = True
-        trainer.request_stop()
-        signal.signal(signal.SIGINT, usual)
-
-    signal.signal(signal.SIGINT, handle)
-    try:
+    with stopped_by(trainer, (signal.SIGINT,)) as caught:
         yield
-    finally:
-        signal.signal(signal.SIGINT, usual)
     if caught:
         raise KeyboardInterrupt

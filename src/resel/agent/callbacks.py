@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from resel.errors import ConfigError
-from resel.training import HELD_EVALUATIONS, TrainProgress, is_held
+from resel.training import HELD_EVALUATIONS, Ending, TrainProgress, ending_by, is_held, reached
 
 if TYPE_CHECKING:
     from resel.agent._agent import Agent
@@ -32,6 +32,22 @@ class LearnProgress(TrainProgress):
 
 LearnCallback = Callable[[LearnProgress], bool | None]
 """Called after every step; returning False ends the training."""
+
+
+@dataclass(frozen=True)
+class SeenBy:
+    """A callback of `learn` as one of the loop, which knows no agent."""
+
+    agent: Agent
+    callback: LearnCallback
+
+    def __call__(self, progress: TrainProgress) -> bool | None:
+        return self.callback(LearnProgress(**vars(progress), agent=self.agent))
+
+    @property
+    def ending(self) -> Ending:
+        """Why it ends a training."""
+        return ending_by(self.callback)
 
 
 @dataclass
@@ -75,6 +91,17 @@ class StopAtReturn:
     def __call__(self, progress: LearnProgress) -> bool:
         history = _history(self.of, progress)
         return not is_held(self.mean_return, history, self.evaluations)
+
+    @property
+    def ending(self) -> Ending:
+        """Why it ends a training."""
+        return reached(self.mean_return, self.evaluations)
+
+
+def asked_return(callbacks: Iterable[LearnCallback]) -> float | None:
+    """The highest return at which callbacks end a training, if any does."""
+    wanted = [own.mean_return for own in callbacks if isinstance(own, StopAtReturn)]
+    return max(wanted, default=None)
 
 
 @dataclass

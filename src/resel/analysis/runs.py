@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ import numpy as np
 from resel.config import Config
 from resel.errors import DamagedFileError, RunDirectoryError
 from resel.methods import run_label
-from resel.runs import RunDirectory, read_metrics
+from resel.runs import ENDED, RunDirectory, is_in_use, read_metrics
 from resel.training import final_evaluations, learning_since
 
 Points = tuple[list[int], list[float]]
@@ -49,11 +50,18 @@ class RunRecord:
     environment: dict[str, Any]
     result: dict[str, Any]
     metrics: list[dict[str, Any]]
+    is_running: bool = False
+    """Whether a process writes to it; what an earlier one left as its result does not count."""
 
     @property
     def status(self) -> str:
-        """How the run ended; a run that goes on or was killed has no result."""
-        return str(self.result.get("status", "no result yet"))
+        """How the run ended, or stands; one that was killed has no result."""
+        return "running" if self.is_running else str(self.result.get("status", "no result yet"))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has come to what it was to."""
+        return self.status in ENDED
 
     @property
     def seed(self) -> int:
@@ -123,10 +131,20 @@ class RunRecord:
 
     @property
     def updates_per_second(self) -> float | None:
-        """The median of what was recorded once learning had begun, or that of the whole run."""
-        rates = [rate for rate in self.points("timing", "updates_per_second")[1] if rate > 0]
-        if rates:
-            return float(np.median(rates))
+        """The mean since learning has begun; where too little was recorded, that of the whole run.
+
+        The record in which it begins is left out: it is in part the warm-up's, and kernels are
+        compiled then. Records may be of different lengths, and one without updates counts as well.
+        """
+        lines = self.lines("timing")
+        lines = [ln for ln in lines if is_number(ln.get("updates_per_second"))]
+        begun = next((i for i, ln in enumerate(lines) if ln["updates_per_second"] > 0), len(lines))
+        total = elapsed = 0.0
+        for before, line in itertools.pairwise(lines[begun:]):
+            seconds = max(float(line["seconds"]) - float(before["seconds"]), 0.0)
+            total, elapsed = total + line["updates_per_second"] * seconds, elapsed + seconds
+        if elapsed:
+            return float(total / elapsed)
         updates = self.result.get("updates")
         return updates / self.seconds if self.seconds and is_number(updates) and updates else None
 
@@ -148,8 +166,10 @@ def read_run(path: str | Path, name: str = "") -> RunRecord:
     metrics = read_metrics(run.metrics_path)
     if not metrics:
         raise RunDirectoryError(f"The run in {run.path} has recorded nothing yet.")
-    environment, result = run.read_environment() or {}, run.read_result() or {}
-    return RunRecord(run.path, name or run.path.name, config, environment, result, metrics)
+    running = is_in_use(run.path)
+    environment, result = run.read_environment() or {}, {} if running else run.read_result() or {}
+    name = name or run.path.name
+    return RunRecord(run.path, name, config, environment, result, metrics, running)
 
 
 def is_run(folder: Path) -> bool:

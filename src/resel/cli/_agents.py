@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from resel.agent import Agent
 from resel.cli.console import warn
 from resel.errors import ReselError, RunDirectoryError
-from resel.runs import RunDirectory
+from resel.runs import RunDirectory, agent_step
 
 Which = Literal["last", "best"]
 
 
-def load_agent(path: Path, which: Which) -> Agent:
+class Loaded(NamedTuple):
+    """An agent, and which one it is."""
+
+    agent: Agent
+    name: str | None
+    """Its name in its run; None for one in a folder of its own."""
+    step: int | None
+    """The step at which it was saved, where that is known."""
+
+    def __str__(self) -> str:
+        which = "the saved agent" if self.name is None else f"the agent '{self.name}' of the run"
+        return which if self.step is None else f"{which}, saved at step {self.step:,}"
+
+
+def load_agent(path: Path, which: Which) -> Loaded:
     """The agent of any method in a run directory, or in a folder of its own.
 
     A run that is too young for the one that is asked for gives the other; that, and that a run has
     diverged, is told.
     """
     if not (path / "config.json").is_file():
-        return Agent.load(path)
+        return Loaded(Agent.load(path), None, agent_step(path))
     there = [name for name in ("last", "best") if (path / "agents" / name).exists()]
     if not there:
         raise RunDirectoryError(
@@ -31,7 +45,8 @@ def load_agent(path: Path, which: Which) -> Agent:
     if found != which:
         warn(f"The run in {path} is too young to have the agent '{which}': this is '{found}'.")
     _tell_of_divergence(path, found)
-    return Agent.load(path / "agents" / found)
+    folder = path / "agents" / found
+    return Loaded(Agent.load(folder), found, agent_step(folder))
 
 
 def _tell_of_divergence(path: Path, agent: str) -> None:

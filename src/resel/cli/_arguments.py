@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_type_hints
 
 import tyro
 
-from resel.cli._help import Page, asks_for_help, print_help, without_help
+from resel.cli._help import Page, asks_for_help, nearest_flags, print_help, without_help
 from resel.config import GROUPS, OTHER_NAMES, Config, field_names, owners
 from resel.errors import ConfigError
 
@@ -77,11 +77,13 @@ def parse_settings(
     defaults; `own` are the defaults of its other fields. `page` is for whoever asks for help."""
     groups = {name: getattr(config, name) for name in GROUPS}
     typed = kind[tuple(type(groups[name]) for name in GROUPS[:-1])]
-    known = {*field_names(kind), *config.flat()}.union(*map(_aliases, groups.values()))
-    _refuse_foreign(known, config, without_help(argv))
+    _refuse_foreign(_known(kind, config), config, without_help(argv))
     if asks_for_help(argv):
         print_help(typed(**own, **groups), config, argv, page)
         raise SystemExit(0)
+    for flag in unknown_flags(kind, config, argv):
+        near = nearest_flags(flag, typed(**own, **groups), config, page)
+        raise ConfigError(f"There is no flag {flag}. {near}`resel {page.usage} --help` lists them.")
     with _our_words():
         return tyro.cli(
             typed,
@@ -90,6 +92,33 @@ def parse_settings(
             prog=prog,
             config=(tyro.conf.OmitArgPrefixes,),
         )
+
+
+def _known(kind: Any, config: Config) -> set[str]:
+    groups = (getattr(config, name) for name in GROUPS)
+    return {*field_names(kind), *config.flat()}.union(*map(_aliases, groups))
+
+
+def unknown_flags(kind: Any, config: Config, argv: Sequence[str]) -> list[str]:
+    """The flags of a command line that nobody has, here or elsewhere."""
+    known = _known(kind, config)
+    flags = [word.partition("=")[0] for word in without_help(argv) if word.startswith("--")]
+    names = {flag: _setting(flag) for flag in flags}
+    return [f for f, n in names.items() if n not in known | OTHER_NAMES.keys() and not owners(n)]
+
+
+def without_flags(flags: Sequence[str], argv: Sequence[str]) -> list[str]:
+    """The words without some flags and the values that follow them."""
+    kept, follows = [], False
+    for word in argv:
+        if word.partition("=")[0] in flags:
+            follows = "=" not in word
+        elif not follows or word.startswith("-"):
+            kept.append(word)
+            follows = False
+        else:
+            follows = False
+    return kept
 
 
 def _aliases(settings: object) -> set[str]:

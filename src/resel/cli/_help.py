@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,9 @@ from resel.config import GROUPS, Config
 _FEW, _ALL = ("-h", "--help"), ("--help-all",)
 _COLUMN = 26
 _WIDEST = 100
+_ALIKE = 0.7
+"""From how much two names have in common on one may stand for the other."""
+_MOST_ALIKE = 3
 _LOOP = {
     "Exploration": (
         "exploration_epsilon",
@@ -76,6 +80,23 @@ def print_help(own: Any, config: Config, argv: Sequence[str], page: Page) -> Non
             _print(f"\n[bold]{escape(title)}[/bold]", markup=True)
         for flag in shown:
             _print_flag(flag)
+
+
+def nearest_flags(flag: str, own: Any, config: Config, page: Page) -> str:
+    """The few flags that are most like one that is not there, a line each, the nearest first."""
+    wanted = flag.removeprefix("--").replace("-", "_")
+    flags = [found for _, part in _groups(own, config, page)[1] for found in part]
+    alike = {found: _likeness(wanted, found.name) for found in flags}
+    near = sorted((f for f in flags if alike[f] >= _ALIKE), key=lambda f: alike[f], reverse=True)
+    lines = [f"  {found.spelled}: {found.meaning}\n" for found in near[:_MOST_ALIKE]]
+    return "".join(["Did you mean:\n", *lines]) if lines else ""
+
+
+def _likeness(wanted: str, name: str) -> float:
+    """1 for the same name; a name that begins with all of another, or has it as a word, is near."""
+    ratio = difflib.SequenceMatcher(None, wanted, name).ratio()
+    near = name.startswith(wanted) or wanted in name.split("_")
+    return max(ratio, _ALIKE) if near else ratio
 
 
 def _groups(

@@ -45,9 +45,8 @@ def introduce(run: Run, threads: int) -> None:
             "This run was stopped before its first checkpoint: it begins again at step 0." + kept,
             soft_wrap=True,
         )
-    if run.resumed_at is not None:
-        inexact = " This run is not exact: see result.json." if run.inexact else ""
-        OUT.print(f"Going on from step {run.resumed_at:,}.{inexact}")
+    if run.going_on is not None:
+        OUT.print(run.going_on, soft_wrap=True)
 
 
 def _plan(run: Run) -> Table:

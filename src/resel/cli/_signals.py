@@ -7,11 +7,10 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from resel.cli.console import ERR
 from resel.networks import is_compiling
-from resel.training import Trainer
+from resel.training import Trainer, stopped_by
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
@@ -19,20 +18,8 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM)
 @contextmanager
 def stopping(trainer: Trainer) -> Iterator[list[int]]:
     """Ctrl-C and SIGTERM end the run after the current step; a second one ends it at once."""
-    caught: list[int] = []
-
-    def handle(number: int, frame: Any) -> None:
-        caught.append(number)
-        trainer.request_stop()
-        signal.signal(number, signal.default_int_handler)
-
-    with _acknowledging():
-        before = {n: signal.signal(n, handle) for n in _STOPPING}
-        try:
-            yield caught
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    with _acknowledging(), stopped_by(trainer, _STOPPING) as caught:
+        yield caught
 
 
 @contextmanager

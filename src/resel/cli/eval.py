@@ -38,8 +38,8 @@ class EvalArguments:
 def run(argv: Sequence[str]) -> int:
     """Play the episodes and print what they brought."""
     arguments = tyro.cli(EvalArguments, args=argv, prog="resel eval", config=PLAIN)
-    agent = load_agent(arguments.run, arguments.agent)
-    config = agent.config
+    loaded = load_agent(arguments.run, arguments.agent)
+    agent, config = loaded.agent, loaded.agent.config
     seeds = evaluation_seeds(arguments.seed, positive("episodes", arguments.episodes))
     env = agent.make_evaluation_env(arguments.env_kwargs)
     result = evaluate(agent.actor, env, seeds)
@@ -48,6 +48,8 @@ def run(argv: Sequence[str]) -> int:
         "task": config.task,
         "method": config.method,
         "encoder": config.encoder,
+        "agent": loaded.name,
+        "step": loaded.step,
         "episodes": arguments.episodes,
         "return_mean": result.return_mean,
         "return_std": result.return_std,
@@ -62,8 +64,10 @@ def run(argv: Sequence[str]) -> int:
     success = "" if result.success_rate is None else f", success {result.success_rate:.0%}"
     OUT.print(
         f"{config.task}: return {result.return_mean:.2f} ± {result.return_std:.2f} over "
-        f"{arguments.episodes} episodes of {result.length_mean:.0f} steps{success}"
+        f"{arguments.episodes} episodes of {result.length_mean:.0f} steps{success}",
+        soft_wrap=True,
     )
+    OUT.print(f"Measured: {loaded}. ±: the standard deviation over episodes.", soft_wrap=True)
     if changes:
         words = ", ".join(f"{name}={value}" for name, value in changes.items())
         OUT.print(escape(f"Not as in the evaluations of its training: {words}"), soft_wrap=True)

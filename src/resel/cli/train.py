@@ -15,7 +15,7 @@ import tyro
 from rich.table import Table
 
 from resel.agent import configure, world_of
-from resel.cli._arguments import parse_settings, value_of
+from resel.cli._arguments import parse_settings, unknown_flags, value_of, without_flags
 from resel.cli._help import Page, asks_for_help, without_help
 from resel.cli._training import train_run
 from resel.cli.console import OUT, print_table
@@ -129,8 +129,8 @@ def run(argv: Sequence[str]) -> int:
     path = arguments.run_dir or default_run_path(
         config.task, run_label(config), config.training.seed
     )
-    _show(choices, config)
-    return train_run(config, path, arguments.resume, arguments.wandb, arguments.force)
+    given = arguments.resume, arguments.wandb, arguments.force
+    return train_run(config, path, *given, before=lambda: _show(choices, config))
 
 
 def train_arguments(argv: Sequence[str]) -> TrainArguments[Any, Any, Any]:
@@ -158,7 +158,11 @@ def _chosen(argv: Sequence[str]) -> tuple[TrainArguments[Any, Any, Any], list[Ch
     plain = _parsed(bare, named, _with_task(bare, named, argv))
     settings = dataclasses.asdict(plain.training)
     steps = AUTO_STEPS if value_of("--steps", argv) is None else plain.training.steps
-    world = world_of(plain.task, settings)
+    try:
+        world = world_of(plain.task, settings)
+    except ReselError:
+        _parsed(bare, named, argv)  # a flag that nobody has is told first
+        raise
     assert world is not None
     choices = auto_choices(get_method(plain.method), world, steps)
     chosen["preset"] = "auto"
@@ -167,13 +171,15 @@ def _chosen(argv: Sequence[str]) -> tuple[TrainArguments[Any, Any, Any], list[Ch
 
 
 def _with_task(bare: Config, named: str, argv: Sequence[str]) -> Sequence[str]:
-    """The words without a question for help, if that can be answered for a certain task."""
-    words = without_help(argv)
-    if asks_for_help(argv):
+    """The words without a question for help and flags that nobody has, if there is a task: it is
+    answered, and they are refused, with the task's own defaults."""
+    unknown = unknown_flags(TrainArguments, bare, argv)
+    words = without_flags(unknown, without_help(argv))
+    if len(words) < len(argv):
         try:
             with redirect_stderr(io.StringIO()):
                 _parsed(bare, named, words)
-        except SystemExit:  # no task, or words that no parser understands
+        except (SystemExit, ReselError):  # no task, or words that no parser understands
             return argv
     return words
 

@@ -14,7 +14,7 @@ from resel.cli._agents import Which, load_agent
 from resel.cli._arguments import PLAIN, RunPath, positive, writing
 from resel.cli.console import OUT
 from resel.config import Count, EnvKwargs
-from resel.errors import NoPicturesError
+from resel.errors import MissingDependencyError, NoPicturesError
 from resel.training import evaluation_seeds
 from resel.training.video import DRAWINGS, check_film_path, film
 
@@ -44,7 +44,7 @@ def run(argv: Sequence[str]) -> int:
     if not drawn:
         check_film_path(arguments.out)
     render_offscreen()
-    agent = load_agent(arguments.run, arguments.agent)
+    agent = load_agent(arguments.run, arguments.agent).agent
     seeds = evaluation_seeds(arguments.seed, positive("episodes", arguments.episodes))
     if drawn:
         from resel.analysis import draw_episodes  # films need none of it
@@ -57,10 +57,10 @@ def run(argv: Sequence[str]) -> int:
             env = agent.make_evaluation_env(arguments.env_kwargs, render_mode="rgb_array")
             with writing("--out", arguments.out):
                 mean = film(agent.actor, env, seeds, arguments.out).return_mean
-        except NoPicturesError as error:
+        except (NoPicturesError, MissingDependencyError) as error:
             drawing = arguments.out.with_suffix(DRAWINGS[0])
             words = ["resel", "watch", str(arguments.run), "--out", str(drawing)]
-            raise NoPicturesError(
+            raise type(error)(
                 f"{error} What it sees and does over time is drawn by: {shlex.join(words)}"
             ) from error
         what = "Film"

@@ -35,8 +35,8 @@ PolicyLoss = Literal["q1", "min"]
 
 
 @dataclass(frozen=True)
-class DeterministicSettings:
-    """The settings of TD3 and its kin, but for how they draw a batch."""
+class SmoothedSettings:
+    """The settings of methods with a deterministic policy and targets smoothed by noise."""
 
     lr_policy: float = 3e-4
     """Learning rate of the policy."""
@@ -44,8 +44,6 @@ class DeterministicSettings:
     """Learning rate of the critics."""
     gamma: float = 0.99
     """Discount."""
-    tau: float = 0.005
-    """Share of policy and critic that their targets take over at each soft update."""
     exploration_noise: float = 0.1
     """Standard deviation of the noise on actions while exploring, in the range [-1, 1]."""
     target_noise: float = 0.2
@@ -53,9 +51,7 @@ class DeterministicSettings:
     target_noise_clip: float = 0.5
     """That noise is cut off here."""
     policy_delay: Count = 2
-    """Critic updates per update of the policy and of both targets."""
-    policy_loss: PolicyLoss = "q1"
-    """What the policy climbs: the first critic, or the smaller of both."""
+    """Critic updates per update of the policy."""
     reward_scale: float = 1.0
     """Rewards are multiplied by this in the targets; reported returns are not."""
     normalize_rewards: bool = False
@@ -65,9 +61,25 @@ class DeterministicSettings:
 
     def __post_init__(self) -> None:
         positive(self, "lr_policy", "lr_critic", "reward_scale")
-        between(self, 0.0, 1.0, "gamma", "tau")
+        between(self, 0.0, 1.0, "gamma")
         between(self, 0.0, 10.0, "exploration_noise", "target_noise", "target_noise_clip")
         at_least(self, 1, "policy_delay")
+
+
+@dataclass(frozen=True)
+class DeterministicSettings(SmoothedSettings):
+    """The settings of TD3 and its kin, but for how they draw a batch."""
+
+    tau: float = 0.005
+    """Share of policy and critic that their targets take over at each soft update."""
+    policy_delay: Count = 2
+    """Critic updates per update of the policy and of both targets."""
+    policy_loss: PolicyLoss = "q1"
+    """What the policy climbs: the first critic, or the smaller of both."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        between(self, 0.0, 1.0, "tau")
         one_of(self, "policy_loss", PolicyLoss)
 
 

@@ -24,6 +24,7 @@ from resel.methods._assessment import Assessment
 from resel.methods._off_policy import presets
 from resel.methods.base import Learner, Metrics
 from resel.methods.registry import Method
+from resel.methods.td3 import SmoothedSettings
 from resel.networks import (
     ContextInputs,
     Deterministic,
@@ -40,50 +41,29 @@ _CRITICS = 2
 
 
 @dataclass(frozen=True)
-class TD7Settings:
+class TD7Settings(SmoothedSettings):
     """The hyperparameters of TD7."""
 
-    lr_policy: float = 3e-4
-    """Learning rate of the policy."""
-    lr_critic: float = 3e-4
-    """Learning rate of the critics."""
     lr_embeddings: float = 3e-4
     """Learning rate of the embeddings."""
     batch_transitions: Count = 256
     """Single steps in a batch, drawn by their priorities."""
     priority_exponent: float = 0.4
     """A step's priority is max(|error|, 1) to this power; 0 draws all steps alike."""
-    gamma: float = 0.99
-    """Discount."""
     target_every: Count = 250
     """Updates between two copies into the targets."""
-    exploration_noise: float = 0.1
-    """Standard deviation of the noise on actions while exploring, in the range [-1, 1]."""
-    target_noise: float = 0.2
-    """Standard deviation of the noise on the next action in the target."""
-    target_noise_clip: float = 0.5
-    """That noise is cut off here."""
-    policy_delay: Count = 2
-    """Critic updates per update of the policy."""
     assessment_episodes: Count = 20
     """Episodes after which a policy that was never worse than the one kept is kept instead."""
     assessment_after: Count = 750_000
     """Updates before which a single episode is enough for that; 0 never lets one be enough."""
     assessment_share: float = 0.9
     """What is to be reached falls to this share when more episodes begin to be asked for."""
-    reward_scale: float = 1.0
-    """Rewards are multiplied by this in the targets; reported returns are not."""
-    normalize_rewards: bool = False
-    """Also divide them by the running deviation of discounted returns."""
-    normalize_observations: bool = False
-    """Scale observations by their running mean and deviation, saved with the agent."""
 
     def __post_init__(self) -> None:
-        positive(self, "lr_policy", "lr_critic", "lr_embeddings", "reward_scale")
-        between(self, 0.0, 1.0, "gamma", "priority_exponent", "assessment_share")
-        between(self, 0.0, 10.0, "exploration_noise", "target_noise", "target_noise_clip")
-        counts = ("batch_transitions", "target_every", "policy_delay", "assessment_episodes")
-        at_least(self, 1, *counts)
+        super().__post_init__()
+        positive(self, "lr_embeddings")
+        between(self, 0.0, 1.0, "priority_exponent", "assessment_share")
+        at_least(self, 1, "batch_transitions", "target_every", "assessment_episodes")
         at_least(self, 0, "assessment_after")
 
 

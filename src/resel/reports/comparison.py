@@ -36,6 +36,10 @@ def study_parts(heading: str, study: Study, paper: list[PaperNumber]) -> list[Pa
         parts.append(
             paragraph(f"Runs with different settings share a label: {', '.join(mixed)}.", "note")
         )
+    if running := [group.label for group in groups if any(run.is_running for run in group.runs)]:
+        parts.append(
+            paragraph(f"Still running, with its numbers so far: {'; '.join(running)}.", "note")
+        )
     if paper and not known:
         parts.append(paragraph("The paper reports no number for this task.", "note"))
     if known and any(run.steps < (known[0].step or 0) for g in groups for run in g.runs):
@@ -143,7 +147,7 @@ def _scores(group: Group) -> list[Cell]:
         None if math.isnan(mean) else with_error(mean, error),
         share(mean_and_error(success)[0]) if success else None,
         _seeds([run.seed for run in group.runs]),
-        sum(run.status != "completed" for run in group.runs) or None,
+        sum(not run.has_ended for run in group.runs) or None,
         max(run.steps for run in group.runs),
         with_interval(*middle) if len(group.scores) > 1 else None,
     ]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from resel.reports.cells import Cell, Html, column_cells, escape, is_numeric, plain
+from resel.runs import ENDED
 
 _FIRST = 4
 """Columns that a phone shows before one asks for more."""
-_KINDS = {"completed": "good", "interrupted": "open", "no result yet": "open"}
+_KINDS = dict.fromkeys(ENDED, "good")
+_KINDS |= dict.fromkeys(("running", "interrupted", "no result yet"), "open")
 
 
 def table(

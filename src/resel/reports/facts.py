@@ -130,7 +130,7 @@ def event_rows(run: RunRecord) -> list[list[Cell]]:
     if broken is not None:
         step, names = broken
         rows.append([step, "not finite", f"the first time: {', '.join(names)}"])
-    if run.status not in ("completed", "no result yet"):
+    if not run.has_ended and run.status not in ("running", "no result yet"):
         said = run.result.get("fault")
         rows.append([run.steps, f"run {run.status}", str(said or "")])
     return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from resel.analysis.runs import RunRecord
 from resel.analysis.statistics import mean_and_error
@@ -48,6 +48,8 @@ def _states(found: Collection) -> list[Html]:
 def _best(heading: str, study: Study) -> list[Cell]:
     first, *others = ranked(study.groups)
     runs = [run for group in study.groups for run in group.runs]
+    if others and (words := _undecided(runs)):
+        return [heading, words, None, None, None, _finished(runs)]
     mean, error = mean_and_error(first.scores)
     row: list[Cell] = [heading, first.label, None, None, None, _finished(runs)]
     if math.isnan(mean):
@@ -60,9 +62,16 @@ def _best(heading: str, study: Study) -> list[Cell]:
     return row
 
 
-def _finished(runs: Iterable[RunRecord]) -> Html:
-    states = [run.status for run in runs]
-    done = states.count("completed")
+def _undecided(runs: Sequence[RunRecord]) -> str:
+    """Why there is no best one yet, if a run may still go on."""
+    unfinished = [run for run in runs if status_kind(run.status) == "open"]
+    running = sum(run.is_running for run in unfinished)
+    what = f"{running} still running" if running else f"{len(unfinished)} not finished"
+    return f"not decided: {what}" if unfinished else ""
+
+
+def _finished(runs: Sequence[RunRecord]) -> Html:
+    states, done = [run.status for run in runs], sum(run.has_ended for run in runs)
     bad = [state for state in states if status_kind(state) == "bad"]
     words = f"{done} of {len(states)}" + (f", {len(bad)} failed" if bad else "")
     return status(words, "bad" if bad else "good" if done == len(states) else "open")

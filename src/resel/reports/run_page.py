@@ -53,6 +53,8 @@ def _result(run: RunRecord, events: int) -> list[Html]:
 
 def _verdict(run: RunRecord, events: int) -> Html:
     words = "No environment failed and every number was finite."
+    if reason := run.result.get("stopped_because"):
+        words = f"It stopped because {reason}. {words}"
     if events:
         fault = run.result.get("fault")
         count = "one event" if events == 1 else f"{events} events"

@@ -95,5 +95,35 @@ def _label(members: list[RunRecord], groups: list[list[RunRecord]]) -> str:
         if name not in ("method", "encoder") and any(o.get(name, value) != value for o in others)
     ]
     method = run_label(members[0].config)
-    label = ", ".join([method, *(f"{name}={own[name]}" for name in telling)])
-    return label if len(label) <= _LONGEST_LABEL else f"{method}, {members[0].name}"
+    rivals = [other for other in others if other != own and _same_name(other, own)]
+    label = _with_settings(method, own, telling)
+    if len(label) <= _LONGEST_LABEL:
+        return label
+    few = _fewest(own, rivals, telling)
+    more = len(telling) - len(few)
+    return _with_settings(method, own, few) + (f", {more} more" if few and more else "")
+
+
+def _with_settings(method: str, own: dict[str, Any], names: Sequence[str]) -> str:
+    return ", ".join([method, *(f"{name}={own[name]}" for name in names)])
+
+
+def _same_name(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether method and encoder do not tell them apart."""
+    return all(one.get(name) == other.get(name) for name in ("method", "encoder"))
+
+
+def _fewest(
+    own: dict[str, Any], rivals: Sequence[dict[str, Any]], telling: Sequence[str]
+) -> list[str]:
+    """Some settings in which one group differs from each of the others that are named like it.
+
+    The steps come first: many others are chosen by them.
+    """
+    chosen: list[str] = []
+    left, names = list(rivals), sorted(telling, key=lambda name: name != "steps")
+    while left:
+        best = max(names, key=lambda name: sum(other.get(name) != own[name] for other in left))
+        chosen.append(best)
+        left = [other for other in left if other.get(best) == own[best]]
+    return chosen

@@ -1,6 +1,12 @@
 """The run around a trainer: its directory, what it saves, and whether it may start or go on."""
 
-from resel.runs.agents import check_agent_origin, read_agent, save_agent, use_weights
+from resel.runs.agents import (
+    agent_step,
+    check_agent_origin,
+    read_agent,
+    save_agent,
+    use_weights,
+)
 from resel.runs.bundle import Bundle, find_bundle, read_bundle, read_document, write_bundle
 from resel.runs.directory import RunDirectory, default_run_path, is_in_use
 from resel.runs.load_run import open_trainer, restore_newest
@@ -9,7 +15,7 @@ from resel.runs.memory import available_memory, format_bytes
 from resel.runs.metrics import MetricsLog, read_metrics
 from resel.runs.outlook import updates_planned
 from resel.runs.own_config import MAY_DIFFER
-from resel.runs.preflight import Resume, check_past, finished_result, saved_config
+from resel.runs.preflight import ENDED, Resume, check_past, finished_result, saved_config
 from resel.runs.replay_log import ReplayLog, restore_trainer
 from resel.runs.retry import RetryWrites
 from resel.runs.run import Run
@@ -23,6 +29,7 @@ from resel.runs.segments import (
 from resel.runs.warm_start import WarmStart, warm_start
 
 __all__ = [
+    "ENDED",
     "MAY_DIFFER",
     "Bundle",
     "MetricsLog",
@@ -34,6 +41,7 @@ __all__ = [
     "Segment",
     "SegmentReader",
     "WarmStart",
+    "agent_step",
     "available_memory",
     "check_agent_origin",
     "check_past",

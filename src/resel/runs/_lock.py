@@ -40,7 +40,7 @@ class Lock:
             holder = os.read(descriptor, 32).decode("ascii", "replace").strip() or "unknown"
             raise RunInUseError(
                 f"The run in {path.parent} is in use by another process (pid {holder}). Wait "
-                "until it has ended, or choose another --run-dir."
+                "until it has ended, or end it: Ctrl-C there saves first."
             ) from None
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{os.getpid()}\n".encode())

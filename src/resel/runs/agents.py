@@ -12,15 +12,15 @@ from resel.config import Config
 from resel.envs import AnyEnv, check_spaces, spaces_of, warn_user
 from resel.errors import ConfigError, DamagedFileError
 from resel.methods import Learner, smallest_size
-from resel.runs.bundle import Bundle, read_bundle, write_bundle
+from resel.runs.bundle import Bundle, read_bundle, read_document, write_bundle
 from resel.tasks import source_digest
 from resel.training import check_tensors
 
 Path = str | os.PathLike[str]
 
 
-def save_agent(path: Path, learner: Learner, env: AnyEnv) -> None:
-    """Write an agent directory: safetensors, JSON and hashes."""
+def save_agent(path: Path, learner: Learner, env: AnyEnv, step: int | None) -> None:
+    """Write an agent directory: safetensors, JSON and hashes. `step` says how far it had come."""
     write_bundle(
         path,
         "agent",
@@ -29,6 +29,7 @@ def save_agent(path: Path, learner: Learner, env: AnyEnv) -> None:
             "agent": {
                 "config": learner.config.to_json(),
                 "spaces": spaces_of(env),
+                "step": step,
                 **origin_of(learner.config),
             }
         },
@@ -47,6 +48,12 @@ def source_changed(document: Mapping[str, Any], task: str) -> str | None:
     if before is None or now is None or before == now:
         return None
     return f"the file of the environment has changed ({task})"
+
+
+def agent_step(path: Path) -> int | None:
+    """The step at which the agent in a folder was saved; None for older ones, which do not say."""
+    step = read_document(os.fspath(path), "agent", "agent").get("step")
+    return step if type(step) is int else None
 
 
 def read_agent(path: Path) -> tuple[Config, Bundle]:

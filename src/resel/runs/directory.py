@@ -64,7 +64,7 @@ class RunDirectory:
     def create(cls, path: str | os.PathLike[str], config_json: Mapping[str, Any]) -> Self:
         """Start a new run in a folder that holds none yet."""
         where = Path(path).absolute()
-        _refuse_existing_run(where)
+        refuse_existing_run(where)
         try:
             make_directories(where)
             lock = Lock(where / ".lock")
@@ -81,7 +81,7 @@ class RunDirectory:
                 "Choose another --run-dir or change its permissions."
             ) from error
         try:
-            _refuse_existing_run(where)  # again: another process may have been quicker
+            refuse_existing_run(where)  # again: another process may have been quicker
             run = cls(where, lock)
             run.write_config(config_json)
         except BaseException:
@@ -132,6 +132,20 @@ class RunDirectory:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    def remove(self) -> None:
+        """Take back what a start has written that took no step; what others put there stays."""
+        with self._rearranging():
+            for name in (*_OF_A_START, "checkpoints", "replay"):
+                place = self.path / name
+                if place.is_dir():
+                    remove_directory(place)
+                else:
+                    place.unlink(missing_ok=True)
+            (self.path / "config.json").unlink(missing_ok=True)
+            (self.path / ".lock").unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it holds something else
+            self.path.rmdir()
 
     @property
     def metrics_path(self) -> Path:
@@ -322,7 +336,8 @@ def _unused(path: Path) -> Path:
     return found
 
 
-def _refuse_existing_run(path: Path) -> None:
+def refuse_existing_run(path: Path) -> None:
+    """Refuse a folder that a new run may not be written to."""
     with contextlib.suppress(NotADirectoryError, PermissionError):
         if any((path / name).exists() for name in ("config.json", "metrics.jsonl")):
             raise RunDirectoryError(

@@ -17,6 +17,8 @@ from resel.runs.memory import available_memory, format_bytes
 from resel.runs.own_config import MAY_DIFFER, differing_settings, own_config
 
 Resume = Literal["never", "auto"]
+ENDED = ("completed", "stopped early")
+"""How runs end that have come to what they were to: all steps, or a reason to take no more."""
 
 
 def existing_directory(config: Config, path: Path) -> RunDirectory | None:
@@ -37,26 +39,39 @@ def saved_config(path: Path) -> Config:
     return own_config(RunDirectory.open(path, read_only=True))
 
 
-def finished_result(config: Config, path: Path) -> dict[str, Any] | None:
+def finished_result(
+    config: Config, path: Path, reach: float | None = None
+) -> dict[str, Any] | None:
     """The result of the run in `path` if it needs no more steps for these settings.
 
-    A run whose last agent cannot be read is not finished: that agent is in its checkpoints.
+    One that was stopped early needs them if more is asked for: more steps than it was to take, or a
+    higher return, by `stop_return` or, where callbacks look at that, `reach`. A run whose last
+    agent cannot be read is not finished: that agent is in its checkpoints.
     """
     if not (path / "config.json").exists():
         return None
     directory = RunDirectory.open(path, read_only=True)
-    _check_same(own_config(directory), config, path)
+    saved, settings = own_config(directory), config.training
+    _check_same(saved, config, path)
     result = directory.read_result() or {}
-    done = result.get("status") == "completed" and (
-        result.get("steps", 0) >= config.training.steps or _holds(result, config.training)
+    done = result.get("status") in ENDED and (
+        result.get("steps", 0) >= settings.steps or _rests(result, saved.training, settings, reach)
     )
     return result if done and _is_whole(directory) else None
 
 
-def _holds(result: dict[str, Any], settings: TrainingConfig) -> bool:
-    """Whether a run that ended before its steps were taken held the return asked for now."""
-    held, wanted = result.get("held_return"), settings.stop_return
-    return isinstance(held, int | float) and wanted is not None and held >= wanted
+def _rests(
+    result: dict[str, Any], saved: TrainingConfig, asked: TrainingConfig, reach: float | None
+) -> bool:
+    """Whether a run that ended before its steps were taken has no reason to take more now."""
+    held = result.get("held_return")
+    if isinstance(held, int | float):
+        wanted = asked.stop_return if asked.stop_return is not None else reach
+        if wanted is not None and wanted > held:
+            return False
+        if held == saved.stop_return:
+            return asked.stop_return is not None
+    return result.get("status") == "stopped early" and asked.steps <= saved.steps
 
 
 def _is_whole(directory: RunDirectory) -> bool:
@@ -114,6 +129,6 @@ def _check_same(saved: Config, wanted: Config, path: Path) -> None:
     if found := differing_settings(saved, wanted):
         changed = ", ".join(f"{name}: {has!r} there, {asked!r} asked" for name, has, asked in found)
         raise RunDirectoryError(
-            f"{path} holds a run with other settings ({changed}). Use those, or another "
-            f"--run-dir; what may change on the way is {', '.join(MAY_DIFFER)}."
+            f"{path} holds a run with other settings ({changed}). Use those, or begin another run "
+            f"in another folder; what may change on the way is {', '.join(MAY_DIFFER)}."
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,18 +16,24 @@ from resel.errors import (
     DamagedFileError,
     DivergedError,
     EnvironmentFault,
+    ReselError,
     RunDirectoryError,
     StorageError,
 )
 from resel.runs.agents import origin_of, save_agent, source_changed
 from resel.runs.bundle import Bundle, read_bundle, write_bundle
-from resel.runs.directory import RunDirectory, with_version, without_version
+from resel.runs.directory import (
+    RunDirectory,
+    refuse_existing_run,
+    with_version,
+    without_version,
+)
 from resel.runs.due import CheckpointsDue, is_of_steps, was_due_by_steps
 from resel.runs.machine import describe_machine, differences, numeric_machine
 from resel.runs.metrics import MetricsLog, read_metrics
 from resel.runs.outlook import notes, updates_planned
 from resel.runs.own_config import differing_settings
-from resel.runs.preflight import Resume, check_memory, check_past, existing_directory
+from resel.runs.preflight import ENDED, Resume, check_memory, check_past, existing_directory
 from resel.runs.replay_log import ReplayLog, restore_trainer
 from resel.runs.retry import RetryWrites
 from resel.runs.starts import starts_with_this
@@ -44,7 +50,7 @@ from resel.training import (
     whole,
 )
 
-Status = Literal["completed", "interrupted", "diverged", "failed"]
+Status = Literal["completed", "stopped early", "interrupted", "diverged", "failed"]
 
 
 class Run:
@@ -68,6 +74,8 @@ class Run:
             held = existing_directory(config, path) if resume == "auto" else None
             if held is not None:
                 self._open.callback(held.close)
+            else:
+                refuse_existing_run(path.absolute())
             # Before a new directory, so that what cannot start leaves nothing behind.
             self.trainer = trainer or self._make_trainer()
             self._env = self.trainer.env
@@ -85,10 +93,14 @@ class Run:
             self.inexact: list[str] = []
             self.directory = held or RunDirectory.create(path, config.to_json())
             self._open.callback(self.directory.close)
+            self._is_new, self.is_void = held is None, False
+            """Whether it failed before its first step, so that nothing of it is kept."""
+            self._open.callback(lambda: self.directory.remove() if self.is_void else None)
             self._replay = ReplayLog(self.directory.replay_path)
             # Nothing on the disk is touched before it is clear that the run can go on.
             position = self._continue(force) if held else None
             self.resumed_at = None if position is None else self.trainer.step
+            self._reached = 0
             self.begins_again = held is not None and position is None
             if self.begins_again and trainer is None:
                 self.warm_start = warm_start(self.trainer)
@@ -147,7 +159,7 @@ class Run:
         if checkpoints:
             raise DamagedFileError(
                 f"No checkpoint in {self.directory.path} can be read, so the run cannot be "
-                "continued; nothing was changed. Start anew in another --run-dir."
+                "continued; nothing was changed. Begin another run, in another folder."
             )
         return None
 
@@ -173,8 +185,28 @@ class Run:
             changed.append(source)
         return position, inexact + [reason for reason in changed if reason not in inexact]
 
+    @property
+    def going_on(self) -> str | None:
+        """Where the run goes on, in words; None for one that begins."""
+        if self.resumed_at is None:
+            return None
+        words = [f"Going on from step {self.resumed_at:,}."]
+        first, last = self.resumed_at + 1, self._reached
+        if last >= first:
+            words.append(
+                f"It had come to step {last:,} at least, but that is its last checkpoint: steps "
+                f"{first:,} to {last:,} are taken again."
+            )
+        if self.inexact:
+            words.append("This run is not exact: see result.json.")
+        return " ".join(words)
+
     def _forget_after(self, position: int) -> None:
         """Bring the disk to the step the run goes on from, and note what is not exact in that."""
+        with suppress(ReselError):  # what cannot be read is cut off
+            lines = read_metrics(self.directory.metrics_path)
+            result = self.directory.read_result() or {}
+            self._reached = max([*(int(ln["step"]) for ln in lines), int(result.get("steps", 0))])
         self.log.truncate_to(position)
         self.directory.set_aside_after(self.trainer.step)
         self._replay.remove_unneeded(self.directory.checkpoints())
@@ -190,10 +222,13 @@ class Run:
         try:
             done = self._train_and_evaluate(callbacks)
             self._save()
-            status = "completed" if done else "interrupted"
+            taken = self.trainer.step >= self.config.training.steps
+            status = "interrupted" if not done else "completed" if taken else "stopped early"
         except EnvironmentFault as fault:
             self._fault = str(fault)
-            self._save()  # what the fault interrupted was undone, so the run can go on from here
+            self.is_void = self._is_new and self.trainer.step == 0
+            if not self.is_void:  # what the fault interrupted was undone, so it can go on from here
+                self._save()
             raise
         except DivergedError as error:
             status = "diverged"
@@ -204,7 +239,8 @@ class Run:
             raise
         finally:
             result = self._result(status)
-            self._write_result(result, ended_well=status in ("completed", "interrupted"))
+            if not self.is_void:
+                self._write_result(result, ended_well=status in (*ENDED, "interrupted"))
         return result
 
     def _write_result(self, result: dict[str, Any], ended_well: bool) -> None:
@@ -217,7 +253,7 @@ class Run:
             warnings.warn(str(error), stacklevel=2)
 
     def _train_and_evaluate(self, callbacks: Sequence[Callback]) -> bool:
-        """Train to the configured step, going back where that is allowed; False if stopped."""
+        """Train to the configured step, going back where that is allowed; False if interrupted."""
         while True:
             try:
                 left = self.config.training.steps - self.trainer.step
@@ -286,7 +322,7 @@ class Run:
         self.log.write("event", self.trainer.step, {"event": "diverged", "message": reason})
         learner = self.trainer.learner
         if all(bool(torch.isfinite(weight).all()) for weight in learner.weights().values()):
-            save_agent(self.directory.last_agent_path, learner, self._env)
+            save_agent(self.directory.last_agent_path, learner, self._env, self.trainer.step)
 
     @property
     def horizon(self) -> int | None:
@@ -319,7 +355,9 @@ class Run:
         if self._best is None or mean >= self._best:
             self._best = mean
             best = self.directory.best_agent_path
-            self._retry(lambda: save_agent(best, self.trainer.learner, self._env))
+            self._retry(
+                lambda: save_agent(best, self.trainer.learner, self._env, self.trainer.step)
+            )
 
     def _save(self, may_go_back_to: bool = False) -> None:
         """Checkpoint and last agent; the previous checkpoint is kept as well."""
@@ -330,7 +368,7 @@ class Run:
     def _write_last_agent(self) -> None:
         last = self.directory.last_agent_path
         self.directory.make_way(last)
-        save_agent(last, self.trainer.learner, self._env)
+        save_agent(last, self.trainer.learner, self._env, self.trainer.step)
 
     def _write_checkpoint(self, may_go_back_to: bool = False) -> None:
         path = self.directory.checkpoint_path(self.trainer.step)
@@ -353,7 +391,7 @@ class Run:
         self._replay.remove_unneeded(self.directory.checkpoints())
 
     def _result(self, status: Status) -> dict[str, Any]:
-        final = self.trainer.evaluator.final_score()
+        final, ending = self.trainer.evaluator.final_score(), self.trainer.ending
         return {
             "task": self.config.task,
             "method": self.config.method,
@@ -361,12 +399,13 @@ class Run:
             "steps": self.trainer.step,
             "seed": self.config.training.seed,
             "status": status,
+            "stopped_because": ending.reason if ending and status == "stopped early" else None,
             "eval_return_mean": final.mean,
             "eval_return_std": final.std,
             "final_evaluations": final.evaluations,
             "success_rate": self.trainer.evaluator.success_rate,
             "mmer": self.trainer.log.mmer,
-            "held_return": self.config.training.stop_return if self.trainer.return_held else None,
+            "held_return": ending.held_return if ending else None,
             "updates": self.trainer.learner.updates,
             "env_restarts": self.trainer.restarts.used,
             "skipped_updates": self.trainer.monitor.skipped,

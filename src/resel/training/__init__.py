@@ -9,10 +9,14 @@ from resel.training.evaluation import Evaluation, evaluate, evaluation_seeds
 from resel.training.progress import Callback, ProgressLine, TrainProgress, describe_groups
 from resel.training.score import (
     HELD_EVALUATIONS,
+    Ending,
+    ending_by,
     final_evaluations,
     is_held,
     learning_since,
+    reached,
 )
+from resel.training.stopping import stopped_by
 from resel.training.trainer import Trainer, choose_device
 from resel.training.validation import check_tensors, damaged_if_wrong, whole
 from resel.training.workload import (
@@ -29,6 +33,7 @@ __all__ = [
     "Actor",
     "Callback",
     "Collector",
+    "Ending",
     "Evaluation",
     "PolicyState",
     "ProgressLine",
@@ -42,6 +47,7 @@ __all__ = [
     "damaged_if_wrong",
     "describe_groups",
     "duration",
+    "ending_by",
     "evaluate",
     "evaluation_seeds",
     "filled_buffer",
@@ -52,6 +58,8 @@ __all__ = [
     "made_up_trajectory",
     "make_envs",
     "make_task",
+    "reached",
+    "stopped_by",
     "task_envs",
     "whole",
 ]

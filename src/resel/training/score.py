@@ -1,9 +1,9 @@
-"""What the final figure of a run is taken over, and when a run has reached what it is for."""
+"""What the final figure of a run is taken over, and why a run may end before its last step."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 FINAL_EVALUATIONS = 5
 HELD_EVALUATIONS = 3
@@ -38,3 +38,26 @@ def is_held(
     """Whether each of the last evaluations reached a return; step 0 is never one of them."""
     last = [mean for step, mean, _ in evaluations[-count:] if step > 0]
     return len(last) == count and all(mean >= wanted for mean in last)
+
+
+class Ending(NamedTuple):
+    """Why a training ended on purpose before its steps were taken."""
+
+    reason: str
+    held_return: float | None = None
+    """The return that was asked for and reached, if that was the reason."""
+
+
+def reached(wanted: float, count: int = HELD_EVALUATIONS) -> Ending:
+    """The end of a training whose last evaluations have reached a return."""
+    often = "the last evaluation" if count == 1 else f"each of the last {count} evaluations"
+    return Ending(f"the return asked for, {wanted:g}, was reached in {often}", wanted)
+
+
+def ending_by(callback: Any) -> Ending:
+    """The end of a training by a callback, which may say why by an `ending` of its own."""
+    own = getattr(callback, "ending", None)
+    if isinstance(own, Ending):
+        return own
+    name = getattr(callback, "__name__", type(callback).__name__)
+    return Ending("a callback returned False" + ("" if name == "<lambda>" else f" ({name})"))

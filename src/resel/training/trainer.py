@@ -26,7 +26,7 @@ from resel.training.divergence import DivergenceMonitor
 from resel.training.evaluation import Evaluation, Evaluator
 from resel.training.exploration import Exploration
 from resel.training.progress import Callback, TrainProgress
-from resel.training.score import is_held
+from resel.training.score import Ending, ending_by, is_held, reached
 from resel.training.train_log import Mark, TrainLog
 from resel.training.validation import check_parts, check_tensors, damaged_if_wrong, whole
 
@@ -93,6 +93,7 @@ class Trainer:
         self._schedule = self.learner.schedule
         self._sampling = numpy_stream(seed, "sampling")
         self._stop = False
+        self._ended_by: Ending | None = None
 
     @property
     def env(self) -> AnyEnv:
@@ -113,15 +114,15 @@ class Trainer:
         return self._stop
 
     def train(self, steps: int, callbacks: Sequence[Callback] = ()) -> bool:
-        """Take `steps` further environment steps, or fewer if `stop_return` is held before.
+        """Take `steps` further environment steps, or fewer if there is an `ending` before.
 
-        False if it was stopped.
+        False if it was interrupted.
         """
         total = self.step + steps
         self.clock.start()
         mark = Mark(time.monotonic(), self.step, self.learner.updates)
-        self._stop = False
-        while self.step < total and not (self._stop or self.return_held):
+        self._stop, self._ended_by = False, None
+        while self.step < total and not (self._stop or self.ending):
             before = self.step
             try:
                 self._advance()
@@ -135,17 +136,19 @@ class Trainer:
             progress = self._progress(total)
             for callback in callbacks:
                 if callback(progress) is False:
-                    self._stop = True
-        done = self.step >= total or self.return_held
+                    self._ended_by = self._ended_by or ending_by(callback)
+        done = self.step >= total or self.ending is not None
         if done:
             self.check()
         return done
 
     @property
-    def return_held(self) -> bool:
-        """Whether `stop_return` is set, and the last evaluations have reached it."""
+    def ending(self) -> Ending | None:
+        """Why no further step is wanted: a callback has said so, or `stop_return` is reached."""
         wanted = self.config.training.stop_return
-        return wanted is not None and is_held(wanted, self.evaluator.history)
+        if wanted is not None and is_held(wanted, self.evaluator.history):
+            return self._ended_by or reached(wanted)
+        return self._ended_by
 
     def _progress(self, total: int) -> TrainProgress:
         history = self.evaluator.history

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 from gymnasium.error import DependencyNotInstalled
 from numpy.typing import NDArray
 from PIL import Image
 
+from resel.config import Config
 from resel.envs import CheckedEnv
 from resel.errors import (
     ConfigError,
@@ -18,6 +21,7 @@ from resel.errors import (
     NoPicturesError,
 )
 from resel.training.actor import Actor
+from resel.training.env_factory import make_task
 from resel.training.evaluation import Evaluation, evaluate
 
 DRAWINGS = (".png", ".svg", ".pdf")
@@ -40,6 +44,19 @@ def check_film_path(path: Path) -> None:
             raise MissingDependencyError(
                 "Writing mp4 needs an encoder: pip install 'resel[video]', or choose a .gif file."
             ) from error
+
+
+def can_be_filmed(config: Config) -> bool:
+    """Whether the task of a config draws pictures, as far as that is known without drawing any."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            env = make_task(config, evaluation=True, render_mode="rgb_array")
+        modes = env.metadata.get("render_modes")
+        drawn = type(env.unwrapped).render is not gymnasium.Env.render
+        env.close()
+    except Exception:  # an environment may raise anything, and was only asked
+        return False
+    return drawn and (not modes or "rgb_array" in modes)
 
 
 def film(actor: Actor, env: CheckedEnv, seeds: list[int], path: Path) -> Evaluation:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from resel.analysis.runs import last_recorded, result_so_far, saved_step
 from resel.experiments.plan import Job
+from resel.runs import ENDED
 
 Status = Literal["waiting", "running", "completed", "diverged", "failed"]
 FINISHED: frozenset[Status] = frozenset({"completed", "diverged"})
@@ -31,7 +32,7 @@ def read_state(job: Job) -> RunState:
     ended, status = int(result.get("steps", step)), result.get("status")
     if status == "diverged":
         return RunState("diverged", ended, saved, evaluation)
-    if status == "completed" and (ended >= job.steps or result.get("held_return") is not None):
+    if status in ENDED and (ended >= job.steps or result.get("held_return") is not None):
         return RunState("completed", ended, saved, evaluation)
     return RunState("waiting", max(step, saved), saved, evaluation)
 
