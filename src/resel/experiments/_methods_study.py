@@ -1,7 +1,7 @@
-"""Every method of ours on the pendulum: with all of it seen, and with the angle hidden.
+"""Every method of ours on the pendulum: with all of it seen, with the angle or the gravity hidden.
 
-Methods without a memory are tried on both, where they must succeed and fail; the others where the
-angle is hidden.
+Methods without a memory are tried on the first two, where they must succeed and fail; the others
+where the angle is hidden, those that need to be told what differs between tasks under a gravity.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from resel.experiments._settings import Scale, Setting, Study
 from resel.methods import Method, own_methods
 from resel.tasks import get_task
 
-_HIDDEN, _SEEN = "Pendulum-V-v0", "Pendulum-v1"
+_HIDDEN, _SEEN, _TOLD = "Pendulum-V-v0", "Pendulum-v1", "Pendulum-gravity-v0"
 _STEPS: dict[Scale, int] = {"smoke": 3000, "cpu": 12_000, "paper": 12_000}
 _WORLD: dict[str, Any] = {"size": "tiny", "checkpoint_every": 4000}
 
@@ -24,6 +24,7 @@ def _settings(method: Method, steps: int) -> Iterator[Setting]:
     # The fully observed pendulum is nobody's preset, so it takes what is said of the masked one.
     world = {**spec.settings, **spec.hints, **_WORLD, "steps": steps}
     tasks = (_HIDDEN,) if method.encoder is not None else (_SEEN, _HIDDEN)
+    tasks = (_TOLD,) if method.learner.learns_from else tasks
     for task in tasks:
         yield Setting(task, world, method.title, method=method.name, preset="small")
 
