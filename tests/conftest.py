@@ -58,8 +58,8 @@ _TINY: dict[str, Any] = {
 class Toy(gymnasium.Env[Any, Any]):
     """Observation: [a number drawn by reset, the time, the last action]; it drifts with actions.
 
-    Episodes last `length` steps and up to `spread` more, as drawn by reset. One that `tells` has the
-    latter as its task and hidden parameter.
+    Episodes last `length` steps and up to `spread` more, as drawn by reset. One that `tells` has
+    the latter as its task and hidden parameter.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012

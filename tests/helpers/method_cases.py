@@ -41,7 +41,9 @@ def small_config(method: Method, size: int = 8, **settings: Any) -> Config:
     batches = {name: 32 for name in vars(config.algorithm) if name.startswith("batch_")}
     rows = {"num_envs": 4} if method.learner.on_policy else {}
     phases = {name: 0 for name in vars(config.algorithm) if name == "relation_after"}
-    return config.replace(**{**sizes, **batches, **rows, **phases, "device": "cpu", "seed": 1, **settings})
+    return config.replace(
+        **{**sizes, **batches, **rows, **phases, "device": "cpu", "seed": 1, **settings}
+    )
 
 
 def turned(config: Config) -> Config:

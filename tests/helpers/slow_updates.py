@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from method_cases import told
 from torch import Tensor
 from torch.distributions import Normal, TanhTransform
 
@@ -59,7 +60,8 @@ def make_learner(method: str, dims: Dimensions, **changes: Any) -> Learner:
 def make_batch(learner: Learner, seed: int) -> Batch:
     """The learner's own windows out of episodes of noise, some shorter than a window."""
     dims, rng = learner.dims, np.random.default_rng(seed)
-    buffer = ReplayBuffer(200, dims.observation, 1 if dims.discrete else dims.action)
+    width = 1 if dims.discrete else dims.action
+    buffer = ReplayBuffer(200, dims.observation, width, {"task": 1, "hidden": 1})
     for number, length in enumerate([9, 3, 6, 1]):
         action = (
             rng.integers(dims.action, size=(length, 1))
@@ -69,7 +71,8 @@ def make_batch(learner: Learner, seed: int) -> Batch:
         observations = rng.normal(size=(length + 1, dims.observation)).astype(np.float32)
         rewards = rng.normal(size=length).astype(np.float32)
         ended = number % 2 == 0
-        buffer.add(Trajectory(observations, action.astype(np.float32), rewards, terminated=ended))
+        actions, extras = action.astype(np.float32), told(number, length)
+        buffer.add(Trajectory(observations, actions, rewards, ended, extras))
     batch = learner.sampler.draw(buffer, rng, lambda lengths: 2)
     floats = ("observation", "action", "reward", "terminated")
     return dataclasses.replace(batch, **{name: getattr(batch, name).double() for name in floats})
@@ -120,6 +123,15 @@ def windows_of(batch: Batch, dims: Dimensions) -> list[Window]:
 
 def layer(weights: Weights, name: str, x: Tensor) -> Tensor:
     return weights[f"{name}.weight"] @ x + weights[f"{name}.bias"]
+
+
+def gru_step(weights: Weights, name: str, x: Tensor, h: Tensor) -> Tensor:
+    """The memory after an input."""
+    from_input = weights[f"{name}.weight_ih_l0"] @ x + weights[f"{name}.bias_ih_l0"]
+    from_memory = weights[f"{name}.weight_hh_l0"] @ h + weights[f"{name}.bias_hh_l0"]
+    (r_x, z_x, n_x), (r_h, z_h, n_h) = from_input.chunk(3), from_memory.chunk(3)
+    reset, keep = torch.sigmoid(r_x + r_h), torch.sigmoid(z_x + z_h)
+    return (1 - keep) * torch.tanh(n_x + reset * n_h) + keep * h
 
 
 Contexts = Callable[[Weights, str, Window], list[Tensor]]
@@ -336,8 +348,16 @@ class SlowSAC(SlowLearner):
             outputs = self.policy_outputs(self.nets["policy"], window)
             both = self.soft_values(self.nets["critic"], outputs, window, second, window.steps)
             loss, entropy = loss - sum(both[0]), entropy + sum(both[1])
-        self.descend("policy", loss / batch.steps)
-        excess = entropy.detach() / batch.steps - self.target_entropy
+        self.descend("policy", loss / batch.steps + self.auxiliary(batch, windows))
+        self.steer(entropy / batch.steps)
+
+    def auxiliary(self, batch: Batch, windows: list[Window]) -> Tensor | float:
+        """What the policy's step descends on besides."""
+        return 0.0
+
+    def steer(self, entropy: Tensor) -> None:
+        """The step of the temperature."""
+        excess = entropy.detach() - self.target_entropy
         self.alpha_adam.zero_grad()
         (self.log_alpha.exp() * excess).backward()
         self.alpha_adam.step()

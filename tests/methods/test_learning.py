@@ -29,6 +29,8 @@ _QUICK: dict[str, Any] = {
     "lr_features": 3e-3,
     "lr_transition": 3e-3,
     "n_tasks": 2,
+    "kernel_sharpness": 3.0,
+    "diversity_weight": 1.0,
     "feature_layers": 2,
     "target_every": 50,
     "assessment_after": 0,

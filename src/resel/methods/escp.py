@@ -211,7 +211,7 @@ METHOD = Method(
     settings=ESCPSettings,
     network=RecentNetwork,
     encoder="gru",
-    preset=presets(ESCP, {**SMALL, "relation_after": 1000}),
+    preset=presets(ESCP, {**SMALL, "batch_transitions": 64, "relation_after": 1000}),
     spaces=("Box",),
     figures=("table-gravity", "fig-gravity"),
 )
