@@ -31,6 +31,8 @@ _QUICK: dict[str, Any] = {
     "n_tasks": 2,
     "kernel_sharpness": 3.0,
     "diversity_weight": 1.0,
+    "consistency_weight": 5.0,
+    "context_length": STEPS,
     "feature_layers": 2,
     "target_every": 50,
     "assessment_after": 0,
