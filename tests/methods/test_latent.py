@@ -33,6 +33,7 @@ from resel.data import Batch, Histories, ReplayBuffer, Trajectory, Windows, cons
 from resel.errors import ConfigError
 from resel.methods import Learner, build_learner
 from resel.networks import ContextInputs, Dimensions
+from resel.training import Workload
 
 NAMES = ["escp", "osi", "epi"]
 SMALL: dict[str, Any] = {
@@ -436,12 +437,18 @@ def test_a_saved_agent_acts_where_nothing_is_told(tmp_path: Path) -> None:
     )
     agent.learn(30)
     agent.save(tmp_path / "agent")
-    again = Agent.load(tmp_path / "agent", env=gymnasium.make("toy/Box-v0"), device="cpu")
+    again = Agent.load(tmp_path / "agent", env=lambda: gymnasium.make("toy/Box-v0"), device="cpu")
     assert np.isfinite(again.evaluate(2)[0])
     with pytest.raises(ConfigError, match=r"escp learns from info\['task'\]"):
         again.learn(10)
     for one in (agent, again):
         one.close()
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_updates_can_be_timed_without_a_world(method: str) -> None:
+    config = Config.build("", {"method": method}, SMALL, ESCP, {"width": 4, "device": "cpu"})
+    assert Workload.build(config, BOX, length=6, episodes=3).seconds_per_update() > 0
 
 
 # What is refused
