@@ -58,7 +58,8 @@ _TINY: dict[str, Any] = {
 class Toy(gymnasium.Env[Any, Any]):
     """Observation: [a number drawn by reset, the time, the last action]; it drifts with actions.
 
-    Episodes last `length` steps and up to `spread` more, as drawn by reset.
+    Episodes last `length` steps and up to `spread` more, as drawn by reset. One that `tells` has
+    the latter as its task and hidden parameter.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
@@ -69,8 +70,10 @@ class Toy(gymnasium.Env[Any, Any]):
         spread: int = 3,
         discrete: bool = False,
         terminates: bool = True,
+        tells: bool = False,
         render_mode: str | None = None,
     ) -> None:
+        self.tells = tells
         self.length, self.spread, self.terminates = length, spread, terminates
         self.render_mode = render_mode
         self.observation_space = spaces.Box(-np.inf, np.inf, (3,), np.float32)
@@ -91,7 +94,8 @@ class Toy(gymnasium.Env[Any, Any]):
         self.value = float(self.np_random.uniform(-1, 1))
         self.ends_at = self.length + int(self.np_random.integers(self.spread + 1))
         self.time = 0
-        return self._observation(0.0), {}
+        task = self.ends_at - self.length
+        return self._observation(0.0), {"task": task, "hidden": task / 4} if self.tells else {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         assert self.time < self.ends_at, "stepped after the end of the episode"

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from resel.config import Config
-from resel.data import Batch, ReplayBuffer, Trajectory, pack
+from resel.data import Batch, ReplayBuffer, Trajectory, constant_columns, pack
 from resel.errors import ConfigError
 from resel.methods import Learner, Method, build_learner, methods
 from resel.networks import Dimensions, encoder_spec
@@ -40,7 +40,10 @@ def small_config(method: Method, size: int = 8, **settings: Any) -> Config:
     sizes = dict.fromkeys(config.sized("tiny"), size)
     batches = {name: 32 for name in vars(config.algorithm) if name.startswith("batch_")}
     rows = {"num_envs": 4} if method.learner.on_policy else {}
-    return config.replace(**{**sizes, **batches, **rows, "device": "cpu", "seed": 1, **settings})
+    phases = {name: 0 for name in vars(config.algorithm) if name == "relation_after"}
+    return config.replace(
+        **{**sizes, **batches, **rows, **phases, "device": "cpu", "seed": 1, **settings}
+    )
 
 
 def turned(config: Config) -> Config:
@@ -57,6 +60,14 @@ def has_memory(config: Config) -> bool:
     return config.encoder is not None and encoder_spec(config.encoder).memory
 
 
+def recalls(config: Config) -> bool:
+    """The same where nothing but what is to be done depends on it.
+
+    One whose memory learns to foretell observations keeps what these depend on.
+    """
+    return has_memory(config) and "lr_transition" not in config.flat()
+
+
 def small_learner(config: Config, space: str, dtype: torch.dtype = torch.float32) -> Learner:
     """A learner that has seen some observations."""
     dims = DIMENSIONS[space]
@@ -66,11 +77,18 @@ def small_learner(config: Config, space: str, dtype: torch.dtype = torch.float32
     return learner
 
 
+def told(number: int, length: int) -> dict[str, Any]:
+    """The columns of an episode of that task."""
+    task, hidden = np.float32([number]), np.float32([number / 4])
+    return constant_columns({"task": task, "hidden": hidden}, length)
+
+
 def noise_episodes(
     dims: Dimensions, lengths: Sequence[int], rng: np.random.Generator
 ) -> ReplayBuffer:
-    """Episodes of noise, every second one terminated."""
-    buffer = ReplayBuffer(200, dims.observation, 1 if dims.discrete else dims.action)
+    """Episodes of noise, every second one terminated, each a task of its own."""
+    width = 1 if dims.discrete else dims.action
+    buffer = ReplayBuffer(200, dims.observation, width, {"task": 1, "hidden": 1})
     for number, length in enumerate(lengths):
         action = (
             rng.integers(dims.action, size=(length, 1))
@@ -83,6 +101,7 @@ def noise_episodes(
                 action.astype(np.float32),
                 rng.normal(size=length).astype(np.float32),
                 terminated=number % 2 == 0,
+                extras=told(number, length),
             )
         )
     return buffer

@@ -20,6 +20,7 @@ class Sign(gymnasium.Env[Any, Any]):
     """Observation: the sign, which is one of +1 and -1 (or 0 once hidden), and the time left.
 
     Box: 1 for an action at 0.8 in the direction of the sign, less by the distance to it.
+    Which sign it is, is told as task and hidden parameter.
     Discrete: 1 for the first or the last of three actions, as the sign says; else nothing.
     """
 
@@ -36,7 +37,8 @@ class Sign(gymnasium.Env[Any, Any]):
         super().reset(seed=seed)
         self._sign = int(self.np_random.choice([-1, 1]))
         self._left = STEPS
-        return self._observation(), {}
+        number = (1 + self._sign) // 2
+        return self._observation(), {"task": number, "hidden": number}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self._left -= 1

@@ -110,6 +110,15 @@ def layer(weights: Weights, name: str, x: Tensor) -> Tensor:
     return weights[f"{name}.weight"] @ x + weights[f"{name}.bias"]
 
 
+def gru_step(weights: Weights, name: str, x: Tensor, h: Tensor) -> Tensor:
+    """The memory after an input."""
+    from_input = weights[f"{name}.weight_ih_l0"] @ x + weights[f"{name}.bias_ih_l0"]
+    from_memory = weights[f"{name}.weight_hh_l0"] @ h + weights[f"{name}.bias_hh_l0"]
+    (r_x, z_x, n_x), (r_h, z_h, n_h) = from_input.chunk(3), from_memory.chunk(3)
+    reset, keep = torch.sigmoid(r_x + r_h), torch.sigmoid(z_x + z_h)
+    return (1 - keep) * torch.tanh(n_x + reset * n_h) + keep * h
+
+
 Contexts = Callable[[Weights, str, Window], list[Tensor]]
 """From the weights of a network and the name of its trunk to the contexts at o_0 .. o_L."""
 
@@ -324,8 +333,16 @@ class SlowSAC(SlowLearner):
             outputs = self.policy_outputs(self.nets["policy"], window)
             both = self.soft_values(self.nets["critic"], outputs, window, second, window.steps)
             loss, entropy = loss - sum(both[0]), entropy + sum(both[1])
-        self.descend("policy", loss / batch.steps)
-        excess = entropy.detach() / batch.steps - self.target_entropy
+        self.descend("policy", loss / batch.steps + self.auxiliary(batch, windows))
+        self.steer(entropy / batch.steps)
+
+    def auxiliary(self, batch: Batch, windows: list[Window]) -> Tensor | float:
+        """What the policy's step descends on besides."""
+        return 0.0
+
+    def steer(self, entropy: Tensor) -> None:
+        """The step of the temperature."""
+        excess = entropy.detach() - self.target_entropy
         self.alpha_adam.zero_grad()
         (self.log_alpha.exp() * excess).backward()
         self.alpha_adam.step()

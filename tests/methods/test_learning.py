@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from method_cases import every_case, has_memory, small_config
+from method_cases import every_case, recalls, small_config
 from recall_tasks import SOLVED, STEPS, Sign
 
 from resel import Agent
@@ -27,6 +27,12 @@ _QUICK: dict[str, Any] = {
     "n_layers": 1,
     "lr_embeddings": 3e-3,
     "lr_features": 3e-3,
+    "lr_transition": 3e-3,
+    "n_tasks": 2,
+    "kernel_sharpness": 3.0,
+    "diversity_weight": 1.0,
+    "consistency_weight": 5.0,
+    "context_length": STEPS,
     "feature_layers": 2,
     "target_every": 50,
     "assessment_after": 0,
@@ -51,7 +57,7 @@ def test_it_learns(method: Method, space: str) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        agent = Agent(lambda: Sign(space, hidden=has_memory(config)), config=config)
+        agent = Agent(lambda: Sign(space, hidden=recalls(config)), config=config)
         untrained, _ = agent.evaluate(_EPISODES)
         agent.learn(_STEPS * (5 if method.learner.on_policy else 1))
         trained, _ = agent.evaluate(_EPISODES)

@@ -13,6 +13,7 @@ from slow_updates import (
     SlowTD3,
     Weights,
     Window,
+    gru_step,
     layer,
     make_batch,
     make_learner,
@@ -47,11 +48,7 @@ def contexts(weights: Weights, trunk: str, window: Window) -> list[Tensor]:
                 if f"{trunk}.embeddings.{i}.linear.weight" in weights
             ]
         )
-        from_input = weights[f"{gru}.weight_ih_l0"] @ x + weights[f"{gru}.bias_ih_l0"]
-        from_memory = weights[f"{gru}.weight_hh_l0"] @ h + weights[f"{gru}.bias_hh_l0"]
-        (r_x, z_x, n_x), (r_h, z_h, n_h) = from_input.chunk(3), from_memory.chunk(3)
-        reset, keep = torch.sigmoid(r_x + r_h), torch.sigmoid(z_x + z_h)
-        h = (1 - keep) * torch.tanh(n_x + reset * n_h) + keep * h
+        h = gru_step(weights, gru, x, h)
         found.append(h)
     return found
 

@@ -355,6 +355,24 @@ class AgentKeywords(LoopKeywords, total=False):
     """How far the probability ratio, and the value, may move in the losses of one rollout."""
     log_std_start: float
     """Box: the log of the standard deviation at the start."""
+    n_tasks: int
+    """Tasks to train on: their numbers, told by info["task"] of a reset, are below this."""
+    relation_after: int
+    """Steps of finished episodes before which the context does not learn."""
+    consistency_weight: float
+    """Weight of the distance of contexts from the mean of their task."""
+    diversity_weight: float
+    """Weight of the nearness of the means of different tasks."""
+    diversity_below: float
+    """That nearness counts while the distance is below this."""
+    kernel_sharpness: float
+    """How fast nearness falls with the squared difference of two means."""
+    mean_tau: float
+    """Share of a batch's mean of a task that the moving one takes over at each update."""
+    context_noise: float
+    """Standard deviation of the noise on the context that the policy learns with."""
+    lr_transition: float
+    """Learning rate of the transition model."""
     n_layers: int
     """Blocks on top of each other."""
     state_size: int

@@ -210,12 +210,32 @@ class ReplayBuffer:
         self, count: int, rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Where `count` steps stand in the ring, uniform over all; which of them ended a world."""
+        episode, left = self._drawn_steps(count, rng)
         index = self._indexed()
-        drawn = rng.integers(self._steps, size=count)
-        episode = np.searchsorted(index.ends, drawn, side="right")
-        left = index.ends[episode] - drawn  # 1 at the last step of an episode
         at = index.begin[episode] + index.length[episode] - left
         return at, index.terminated[episode] & (left == 1)
+
+    def sample_histories(
+        self, count: int, length: int, rng: np.random.Generator
+    ) -> list[EpisodeSlice]:
+        """`count` steps, uniform over all, each at the end of the up to `length` steps to it."""
+        episode, left = self._drawn_steps(count, rng)
+        index = self._indexed()
+        number = index.length[episode] - left  # of the step in its episode, from 0
+        size = np.minimum(number + 1, length)
+        ended = index.terminated[episode] & (left == 1)
+        begin = index.begin[episode] + number + 1 - size
+        columns = (begin.tolist(), size.tolist(), ended.tolist())
+        return [EpisodeSlice(*row) for row in zip(*columns, strict=True)]
+
+    def _drawn_steps(
+        self, count: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Episodes of `count` random steps; how many steps are left there, 1 at the last."""
+        ends = self._indexed().ends
+        drawn = rng.integers(self._steps, size=count)
+        episode = np.searchsorted(ends, drawn, side="right")
+        return episode, ends[episode] - drawn
 
     def held_steps(self) -> NDArray[np.bool_]:
         """Which slots of the ring hold a step now. (slots,)"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -85,6 +85,29 @@ class Windows:
     ) -> Batch:
         slices = buffer.uniform_windows(self.count, self.length, rng)
         return pack(buffer, slices, suitable_rows([piece.length + 1 for piece in slices]))
+
+
+@dataclass(frozen=True)
+class Histories:
+    """`count` single steps, uniform over all, each behind the steps before it: `length` in all.
+
+    Those before it are there to be read and do not count; an episode's beginning has fewer.
+    """
+
+    count: int
+    length: int
+
+    def __str__(self) -> str:
+        return f"{self.count:,} single steps, each with a history of {self.length:,}"
+
+    def draw(
+        self, buffer: ReplayBuffer, rng: np.random.Generator, suitable_rows: SuitableRows
+    ) -> Batch:
+        slices = buffer.sample_histories(self.count, self.length, rng)
+        batch = pack(buffer, slices, suitable_rows([piece.length + 1 for piece in slices]))
+        counts = batch.mask.clone()
+        counts[:, :-1] &= ~batch.mask[:, 1:]
+        return replace(batch, mask=counts, steps=len(slices))
 
 
 @dataclass(frozen=True)

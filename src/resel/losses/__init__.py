@@ -17,6 +17,14 @@ from resel.losses.advantage import (
     continues,
     normalized,
 )
+from resel.losses.context import (
+    consistency,
+    diversity,
+    parameter_error,
+    relation,
+    task_means,
+    transition_error,
+)
 from resel.losses.quantile import quantile_huber_loss, quantile_target, truncated_quantiles
 from resel.losses.td import (
     critic_loss,
@@ -32,19 +40,25 @@ __all__ = [
     "advantages",
     "clipped_policy_term",
     "clipped_value_term",
+    "consistency",
     "continues",
     "critic_loss",
+    "diversity",
     "forward_policy_term",
     "lap_loss",
     "masked_mean",
     "next_step",
     "normalized",
+    "parameter_error",
     "quantile_huber_loss",
     "quantile_target",
+    "relation",
     "soft_policy_term",
     "soft_value",
+    "task_means",
     "td_target",
     "temperature_loss",
     "temperature_loss_exp",
+    "transition_error",
     "truncated_quantiles",
 ]

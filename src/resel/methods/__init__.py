@@ -6,8 +6,11 @@ group `resel.methods` by the package that has it.
 
 from resel.methods import (
     a2c_gru,
+    epi,
+    escp,
     gpide_ess,
     mf_rnn,
+    osi,
     ppo_gru,
     resel,
     sac,
@@ -54,6 +57,9 @@ for _module in (
     gpide_ess,
     ppo_gru,
     a2c_gru,
+    escp,
+    osi,
+    epi,
 ):
     register_method(_module.METHOD)
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from resel.config import Config
 from resel.data import Batch, PerStep, ReplayBuffer, Sampler, Schedule, Taken, Trajectory
+from resel.envs import COLUMNS, Told
 from resel.errors import ConfigError, DamagedFileError
 from resel.networks import (
     ContextInputs,
@@ -59,6 +60,8 @@ class Learner(ABC):
     """Networks of which a slowly moving copy, the target, is kept."""
     on_policy: ClassVar[bool] = False
     """Whether it learns from the last steps alone, which it then takes down by `note`."""
+    learns_from: ClassVar[tuple[str, ...]] = ()
+    """What environments must tell at a reset for it to learn. No policy reads it."""
     max_gradient_norm: float | None = None
     """Longer gradients are shortened to this length."""
 
@@ -134,6 +137,16 @@ class Learner(ABC):
     def note(self, taken: Taken) -> None:
         """Take down a step of all environments; asked of on-policy methods alone."""
         assert not self.on_policy, "an on-policy method takes down its steps"
+
+    def check_told(self, told: Told) -> None:
+        """Refuse to learn where a reset does not tell what it takes; to act, nothing is needed."""
+        for name in self.learns_from:
+            if name not in told:
+                raise ConfigError(
+                    f"The method {self.config.method} learns from info[{name!r}] of a reset "
+                    f"({COLUMNS[name].meaning}), which this environment does not tell: let it tell "
+                    "that, or choose another task or method."
+                )
 
     @abstractmethod
     def update(self, batch: Batch, *, want_metrics: bool = False) -> Metrics:

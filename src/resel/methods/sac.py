@@ -28,7 +28,14 @@ from resel.methods._off_policy import (
 )
 from resel.methods.base import Learner, Metrics
 from resel.methods.registry import Method
-from resel.networks import ContextInputs, Dimensions, Network, PlainNetwork, StochasticPolicy
+from resel.networks import (
+    ContextInputs,
+    CriticNetwork,
+    Dimensions,
+    Network,
+    PlainNetwork,
+    StochasticPolicy,
+)
 from resel.optim import Temperature
 
 _CRITICS = 2
@@ -82,11 +89,12 @@ class SACLearner(Learner):
         metrics: Metrics = {}
 
         with torch.set_grad_enabled(learns_policy):  # runs once for target and policy loss
-            policy = self.policy(inputs, batch.is_first)
+            policy = self._policy_of(batch, inputs)
 
         with torch.no_grad():
             y = self._target(batch, inputs, policy.detach(), alpha)
-        q = self.critic.values_of(self.critic.embed_counted(inputs, batch.is_first), action[:, :-1])
+        embedded = self._embedded(self.critic, batch, inputs, counted=True)
+        q = self.critic.values_of(embedded, action[:, :-1])
         critic_loss = self._critic_loss(q, y, mask, n)
         self.step("critic", [critic_loss], metrics if want_metrics else None)
         self.follow(settings.tau)
@@ -110,8 +118,20 @@ class SACLearner(Learner):
         return metrics
 
     def policy_values(self, batch: Batch, inputs: ContextInputs) -> list[Tensor]:
-        policy = self.policy(inputs, batch.is_first)
+        policy = self._policy_of(batch, inputs)
         return list(self._policy_values(batch, inputs, policy, self.temperature.value))
+
+    def _policy_of(self, batch: Batch, inputs: ContextInputs) -> StochasticPolicy:
+        """What the policy would do at every step."""
+        policy: StochasticPolicy = self.policy(inputs, batch.is_first)
+        return policy
+
+    def _embedded(
+        self, critic: CriticNetwork, batch: Batch, inputs: ContextInputs, *, counted: bool = False
+    ) -> Any:
+        """What a critic reads besides the action; `counted`: but for the last step of each row."""
+        embed = critic.embed_counted if counted else critic.embed
+        return embed(inputs, batch.is_first)
 
     def _target(
         self, batch: Batch, inputs: ContextInputs, policy: StochasticPolicy, alpha: Tensor
@@ -119,7 +139,7 @@ class SACLearner(Learner):
         """y (rows, length - 1), from the target critics one step further."""
         settings = self.settings
         draw = policy.draw(self.generators["noise"])
-        embedded = self.target_critic.embed(inputs, batch.is_first)
+        embedded = self._embedded(self.target_critic, batch, inputs)
         q = self.target_critic.values(embedded, draw.action)
         soft = losses.soft_value(q, draw.log_prob, alpha, settings.critic_entropy)
         value = draw.expect(soft)
@@ -145,7 +165,7 @@ class SACLearner(Learner):
     ) -> tuple[Tensor, Tensor]:
         """The loss and the policy's entropy (for Box actions, estimated from the sample)."""
         with torch.no_grad():
-            embedded = self.critic.embed_counted(inputs, batch.is_first)
+            embedded = self._embedded(self.critic, batch, inputs, counted=True)
         draw = policy.draw(self.generators["noise"]).before_last()
         mask, n = batch.mask[:, :-1], batch.steps
         q = self._judgement(self.critic.values(embedded, draw.action, frozen=True))

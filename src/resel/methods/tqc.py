@@ -78,7 +78,7 @@ class TQCLearner(SACLearner):
         """The kept target quantiles (rows, length - 1, K), from one step further."""
         settings = self.settings
         draw = policy.draw(self.generators["noise"])
-        embedded = self.target_critic.embed(inputs, batch.is_first)
+        embedded = self._embedded(self.target_critic, batch, inputs)
         z = self.target_critic.values(embedded, draw.action)  # (E, rows, length, M)
         return losses.quantile_target(
             self.rewards(batch)[:, :-1],

@@ -28,6 +28,14 @@ from resel.networks.encoders import (
 )
 from resel.networks.heads import ActivatedHeads, Activation, Initialisation, activated_mlp
 from resel.networks.inputs import ContextInputs, Dimensions, sequence_inputs
+from resel.networks.latent import (
+    LatentCritic,
+    LatentNetwork,
+    LatentPolicy,
+    RecentNetwork,
+    RecentTrunk,
+    TransitionModel,
+)
 from resel.networks.normalizer import ObservationNormalizer, RewardScale
 from resel.networks.ofe import Features, OFECritic, OFENetwork, OFEPolicy
 from resel.networks.plain import PlainCritic, PlainNetwork, PlainPolicy
@@ -56,6 +64,9 @@ __all__ = [
     "Features",
     "Gaussian",
     "Initialisation",
+    "LatentCritic",
+    "LatentNetwork",
+    "LatentPolicy",
     "LikelihoodPolicy",
     "Longest",
     "LrScope",
@@ -70,6 +81,8 @@ __all__ = [
     "PlainPolicy",
     "PolicyDistribution",
     "PolicyNetwork",
+    "RecentNetwork",
+    "RecentTrunk",
     "RewardScale",
     "SALECritic",
     "SALENetwork",
@@ -81,6 +94,7 @@ __all__ = [
     "State",
     "StochasticPolicy",
     "TokenNetwork",
+    "TransitionModel",
     "activated_mlp",
     "batch_norms",
     "build_encoder",

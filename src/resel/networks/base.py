@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Generic, Literal, Self, TypeVar
 
 from torch import Tensor, nn
 
@@ -14,6 +14,17 @@ from resel.networks.encoders import State
 from resel.networks.inputs import ContextInputs
 
 LrScope = Literal["encoder", "rnn"]
+_Module = TypeVar("_Module", bound=nn.Module)
+
+
+class Shared(Generic[_Module]):
+    """A module that another one reads but does not own: a copy of that one reads the same."""
+
+    def __init__(self, network: _Module) -> None:
+        self.network = network
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
 
 class Network(nn.Module, ABC):

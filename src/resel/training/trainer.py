@@ -119,6 +119,7 @@ class Trainer:
         False if it was interrupted.
         """
         total = self.step + steps
+        self.check_told()
         self.clock.start()
         mark = Mark(time.monotonic(), self.step, self.learner.updates)
         self._stop, self._ended_by = False, None
@@ -141,6 +142,11 @@ class Trainer:
         if done:
             self.check()
         return done
+
+    def check_told(self) -> None:
+        """Refuse environments that do not tell what the method learns from."""
+        for env in self._envs:
+            self.learner.check_told(env.told)
 
     @property
     def ending(self) -> Ending | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,9 +37,10 @@ class Workload:
         device: torch.device = _CPU,
     ) -> Workload:
         """A fresh learner and as many episodes of `length` steps."""
+        learner = build_learner(config, dims, device)
         return cls(
-            build_learner(config, dims, device),
-            filled_buffer(dims, length, episodes),
+            learner,
+            filled_buffer(dims, length, episodes, learner.learns_from),
             np.random.default_rng(config.training.seed),
         )
 
@@ -68,8 +70,10 @@ class Workload:
         return [m for network in networks for m in network.modules() if isinstance(m, Encoder)]
 
 
-def made_up_trajectory(dims: Dimensions, length: int, rng: np.random.Generator) -> Trajectory:
-    """Random numbers in the ranges of real ones; it does not terminate."""
+def made_up_trajectory(
+    dims: Dimensions, length: int, rng: np.random.Generator, told: Sequence[str] = ()
+) -> Trajectory:
+    """Random numbers in the ranges of real ones, all of task 0; it does not terminate."""
     if dims.discrete:
         actions = rng.integers(dims.action, size=(length, 1)).astype(np.float32)
     else:
@@ -79,18 +83,20 @@ def made_up_trajectory(dims: Dimensions, length: int, rng: np.random.Generator) 
         actions,
         rng.standard_normal(length, np.float32),
         terminated=False,
+        extras={name: np.zeros((length + 1, 1), np.float32) for name in told},
     )
 
 
-def filled_buffer(dims: Dimensions, length: int, episodes: int) -> ReplayBuffer:
+def filled_buffer(
+    dims: Dimensions, length: int, episodes: int, told: Sequence[str] = ()
+) -> ReplayBuffer:
     """A buffer that holds as many episodes of `length` steps."""
     rng = np.random.default_rng(0)
     # Each episode takes a place more than it has steps: twice the room is always enough.
-    buffer = ReplayBuffer(
-        2 * length * episodes, dims.observation, 1 if dims.discrete else dims.action
-    )
+    width, columns = 1 if dims.discrete else dims.action, dict.fromkeys(told, 1)
+    buffer = ReplayBuffer(2 * length * episodes, dims.observation, width, columns)
     for _ in range(episodes):
-        buffer.add(made_up_trajectory(dims, length, rng))
+        buffer.add(made_up_trajectory(dims, length, rng, told))
     return buffer
 
 
