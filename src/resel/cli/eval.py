@@ -53,6 +53,7 @@ def run(argv: Sequence[str]) -> int:
         "return_std": result.return_std,
         "length_mean": result.length_mean,
         "success_rate": result.success_rate,
+        "adaptation_steps": result.adaptation_steps,
         "env_kwargs": {**config.training.env_kwargs, **arguments.env_kwargs},
         "differs_from_training": sorted(changes),
     }
@@ -64,6 +65,11 @@ def run(argv: Sequence[str]) -> int:
         f"{config.task}: return {result.return_mean:.2f} ± {result.return_std:.2f} over "
         f"{arguments.episodes} episodes of {result.length_mean:.0f} steps{success}"
     )
+    if result.adaptation_steps is not None:
+        OUT.print(
+            f"Adapted to each task first, in {result.adaptation_steps:,} steps in all, which do "
+            "not count."
+        )
     if changes:
         words = ", ".join(f"{name}={value}" for name, value in changes.items())
         OUT.print(escape(f"Not as in the evaluations of its training: {words}"), soft_wrap=True)

@@ -15,12 +15,27 @@ from resel.data.samplers import (
 )
 from resel.data.schedules import Moment, PerEpisode, PerRollout, PerStep, Pretrained, Schedule
 from resel.data.trajectory import Trajectory, constant_columns
+from resel.data.trials import (
+    ADAPTED,
+    CONTEXT,
+    GROUP,
+    TASK,
+    TRIAL,
+    NewestTrials,
+    StepsByTask,
+)
 
 __all__ = [
+    "ADAPTED",
+    "CONTEXT",
+    "GROUP",
+    "TASK",
+    "TRIAL",
     "Batch",
     "EpisodeSlice",
     "Moment",
     "NewestEpisodes",
+    "NewestTrials",
     "PerEpisode",
     "PerRollout",
     "PerStep",
@@ -31,6 +46,7 @@ __all__ = [
     "Rollout",
     "Sampler",
     "Schedule",
+    "StepsByTask",
     "Taken",
     "Trajectories",
     "Trajectory",

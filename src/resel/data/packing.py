@@ -80,9 +80,14 @@ def assign_rows(sizes: Sequence[int], rows: int) -> list[list[int]]:
     return [row for row in layout if row]
 
 
-def pack(buffer: ReplayBuffer, pieces: Sequence[EpisodeSlice], rows: int = 1) -> Batch:
-    """Copy pieces of stored episodes onto `rows` packed sequences."""
-    layout = assign_rows([piece.length + 1 for piece in pieces], rows)
+def pack(
+    buffer: ReplayBuffer,
+    pieces: Sequence[EpisodeSlice],
+    rows: int | Sequence[Sequence[int]] = 1,
+) -> Batch:
+    """Copy pieces of stored episodes onto `rows` packed sequences, or onto those that it lists."""
+    sizes = [piece.length + 1 for piece in pieces]
+    layout = assign_rows(sizes, rows) if isinstance(rows, int) else rows
     length = max(sum(pieces[i].length + 1 for i in row) for row in layout)
     shape = (len(layout), length)
     observation = np.zeros((*shape, buffer.observations.shape[1]), np.float32)

@@ -21,6 +21,7 @@ from resel.methods import (
     tqc,
 )
 from resel.methods._encoder_rate import EncoderRate
+from resel.methods.adaptation import Adaptation, Phase
 from resel.methods.auto import STEPS as AUTO_STEPS
 from resel.methods.auto import Choice, World, auto_choices
 from resel.methods.base import Learner, Metrics
@@ -28,6 +29,7 @@ from resel.methods.limits import check_episodes
 from resel.methods.registry import (
     Method,
     build_learner,
+    check_told,
     default_method,
     get_method,
     methods,
@@ -59,15 +61,18 @@ for _module in (
 
 __all__ = [
     "AUTO_STEPS",
+    "Adaptation",
     "Choice",
     "EncoderRate",
     "Learner",
     "Method",
     "Metrics",
+    "Phase",
     "World",
     "auto_choices",
     "build_learner",
     "check_episodes",
+    "check_told",
     "default_method",
     "get_method",
     "methods",

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from resel.config import Config
 from resel.data import Batch, PerStep, ReplayBuffer, Sampler, Schedule, Taken, Trajectory
 from resel.errors import ConfigError, DamagedFileError
+from resel.methods.adaptation import Adaptation
 from resel.networks import (
     ContextInputs,
     CriticNetwork,
@@ -27,6 +28,7 @@ from resel.networks import (
     ObservationNormalizer,
     PolicyNetwork,
     RewardScale,
+    State,
     batch_norms,
     encoder_spec,
     sequence_inputs,
@@ -130,6 +132,18 @@ class Learner(ABC):
     def draw(self, buffer: ReplayBuffer, rng: np.random.Generator) -> Batch:
         """A batch to learn from, laid out as the policy likes it."""
         return self.sampler.draw(buffer, rng, self.policy.suitable_rows)
+
+    @property
+    def adaptation(self) -> Adaptation | None:
+        """How episodes of one task follow each other, for a method that adapts to a task."""
+        return None
+
+    def start(self, played: Sequence[Trajectory], generator: torch.Generator) -> State:
+        """The memory, one row, that an episode begins with; asked of those with `adaptation`.
+
+        `played` are the episodes of the earlier phases of its trial.
+        """
+        return self.policy.initial_state(1)
 
     def note(self, taken: Taken) -> None:
         """Take down a step of all environments; asked of on-policy methods alone."""

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 
 from resel.config import Config
+from resel.envs import COLUMNS, AnyEnv
 from resel.errors import ConfigError, UnsupportedSpaceError
 from resel.methods.base import Learner
 from resel.methods.limits import check_windows
@@ -49,6 +50,8 @@ class Method:
     """Its settings by task."""
     spaces: tuple[Space, ...] = ("Box", "Discrete")
     """The actions it can learn."""
+    needs_told: tuple[str, ...] = ()
+    """What an environment must tell at every reset for it to learn: `task`, `hidden`."""
     figures: tuple[str, ...] = ()
     """Figures and tables of the paper in which it appears."""
 
@@ -78,6 +81,21 @@ def methods() -> tuple[list[Method], dict[str, str]]:
 def own_methods() -> list[Method]:
     """The methods registered so far, without those that installed packages offer."""
     return [method for method in METHODS.registered() if isinstance(method, Method)]
+
+
+def check_told(config: Config, env: AnyEnv) -> None:
+    """Refuse an environment that does not tell at its resets what the method learns from.
+
+    It must have been reset.
+    """
+    method = get_method(config.method)
+    for name in method.needs_told:
+        if name not in (env.columns or {}):
+            raise ConfigError(
+                f"{env.name} does not tell info[{name!r}] at its resets, {COLUMNS[name].meaning}, "
+                f"and {method.name} cannot learn without it: take a task that does, such as "
+                "Pendulum-gravity-v0, let the environment tell it, or choose another method."
+            )
 
 
 def build_learner(

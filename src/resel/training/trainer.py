@@ -15,7 +15,7 @@ from resel.config import Config
 from resel.data import Batch, Moment, ReplayBuffer
 from resel.envs import AnyEnv, Restarts
 from resel.errors import ConfigError, EnvironmentFault
-from resel.methods import Learner, build_learner, check_episodes, remedy
+from resel.methods import Learner, build_learner, check_episodes, check_told, remedy
 from resel.networks import Dimensions
 from resel.optim import READ_EVERY
 from resel.randomness import numpy_state, numpy_stream, restore_numpy
@@ -28,6 +28,7 @@ from resel.training.exploration import Exploration
 from resel.training.progress import Callback, TrainProgress
 from resel.training.score import is_held
 from resel.training.train_log import Mark, TrainLog
+from resel.training.trials import Trials
 from resel.training.validation import check_parts, check_tensors, damaged_if_wrong, whole
 
 Tensors = Mapping[str, Mapping[str, Tensor]]
@@ -83,7 +84,18 @@ class Trainer:
         actor = exploration.actor(self.learner) if exploration is not None else None
         actor = actor or Actor(self.learner, explores=True)
         on_step = self.learner.note if self.learner.on_policy else None
-        self.collector = Collector(envs, actor, seed, self.restarts, exploration, on_step)
+        adaptation = self.learner.adaptation
+        self.collector = Collector(
+            envs,
+            actor,
+            seed,
+            self.restarts,
+            exploration,
+            on_step,
+            adaptation
+            and Trials(adaptation.training, len(envs), self.learner, lambda: self.buffer),
+            partial(check_told, config),
+        )
         self.buffer = ReplayBuffer(
             settings.buffer_steps, observation.size, action.stored_size, self.collector.columns
         )
