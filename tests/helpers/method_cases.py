@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from resel.config import Config
 from resel.data import Batch, ReplayBuffer, Trajectory, pack
+from resel.envs import EnvFactory
 from resel.errors import ConfigError
 from resel.methods import Learner, Method, build_learner, methods
 from resel.networks import Dimensions, encoder_spec
@@ -41,6 +43,24 @@ def small_config(method: Method, size: int = 8, **settings: Any) -> Config:
     batches = {name: 32 for name in vars(config.algorithm) if name.startswith("batch_")}
     rows = {"num_envs": 4} if method.learner.on_policy else {}
     return config.replace(**{**sizes, **batches, **rows, "device": "cpu", "seed": 1, **settings})
+
+
+class TellTasks(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Tells a task at every reset, always the same, and nothing else that is hidden."""
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(seed=seed)
+        return observation, {**info, "task": 0, "hidden": 0.5}
+
+
+def told_env(method: Method, env: str | EnvFactory) -> str | EnvFactory:
+    """An environment that tells what the method needs to be told, if there is anything."""
+    if not method.needs_told:
+        return env
+    make = (lambda: gymnasium.make(env)) if isinstance(env, str) else env
+    return lambda: TellTasks(make())
 
 
 def turned(config: Config) -> Config:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from resel.data.buffer import EpisodeSlice, ReplayBuffer
+from resel.data.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
@@ -129,3 +130,17 @@ def pack(
         extras={name: torch.from_numpy(column) for name, column in extras.items()},
         origins=tuple(piece.begin for piece in pieces),
     )
+
+
+def pack_episodes(trajectories: Sequence[Trajectory], rows: int = 1) -> Batch:
+    """Whole episodes that are not in a buffer, on `rows` packed sequences."""
+    first = trajectories[0]
+    buffer = ReplayBuffer(
+        sum(len(t) + 1 for t in trajectories),
+        first.observations.shape[1],
+        first.actions.shape[1],
+        {name: column.shape[1] for name, column in first.extras.items()},
+    )
+    for trajectory in trajectories:
+        buffer.add(trajectory)
+    return pack(buffer, list(buffer), rows)

@@ -20,8 +20,8 @@ from resel.data.samplers import NewestEpisodes, SuitableRows, single_steps
 TRIAL = "trial"
 """The column: (number of the trial, number of the phase)."""
 TASK = "task"
-GROUP, CONTEXT = "group", "is_context"
-"""Columns of a batch: which draw of a task a step belongs to, and whether it is context."""
+CONTEXT = "is_context"
+"""Column of a batch: whether a step is context."""
 ADAPTED = "adapted"
 """Column of a batch: whether a row was played after the policy had adapted."""
 
@@ -30,8 +30,8 @@ ADAPTED = "adapted"
 class StepsByTask:
     """Single steps of some tasks, drawn with replacement, and of each some steps as its context.
 
-    The context is drawn from the newest `context_episodes` episodes of the first phase of a task. It
-    does not count in losses.
+    The context is drawn from the newest `context_episodes` episodes of the first phase of a task,
+    and does not count in losses. Rows are the steps of all tasks, then the contexts of all tasks.
     """
 
     tasks: int
@@ -54,27 +54,21 @@ class StepsByTask:
         first = np.ones(len(every), np.bool_) if trials is None else trials[:, 1] == 0
         if not first.any():  # so old that the first phase has left the buffer
             first[:] = True
-        at, ended, context = [], [], []
+        steps, contexts = [], []
         for number in rng.choice(np.unique(task[first]), size=self.tasks):
             of_task = every[task == number]
             newest = every[(task == number) & first][-self.context_episodes :]
-            for episodes, count in ((of_task, self.transitions), (newest, self.context)):
-                slots, over = buffer.sample_steps(count, rng, episodes)
-                at.append(slots)
-                ended.append(over)
-                context.append(np.full(count, episodes is newest))
-        batch = single_steps(buffer, np.concatenate(at), np.concatenate(ended))
-        is_context = torch.from_numpy(np.concatenate(context))[:, None]  # (rows, 1)
-        group = np.repeat(np.arange(self.tasks), self.transitions + self.context)
-        added = {GROUP: torch.from_numpy(group)[:, None], CONTEXT: is_context}
+            steps.append(buffer.sample_steps(self.transitions, rng, of_task))
+            contexts.append(buffer.sample_steps(self.context, rng, newest))
+        at, ended = (np.concatenate(parts) for parts in zip(*steps, *contexts, strict=True))
+        batch, count = single_steps(buffer, at, ended), self.tasks * self.transitions
+        context = (torch.arange(len(at)) >= count)[:, None].expand(-1, 2)  # (rows, 2)
         return dataclasses.replace(
             batch,
-            mask=batch.mask & ~is_context,
-            steps=self.tasks * self.transitions,
-            extras={
-                **batch.extras,
-                **{name: x.float().expand(-1, 2)[..., None] for name, x in added.items()},
-            },
+            terminated=batch.terminated.masked_fill(context, 0),
+            mask=batch.mask & ~context,
+            steps=count,
+            extras={**batch.extras, CONTEXT: context.float()[..., None]},
         )
 
 

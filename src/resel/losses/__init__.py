@@ -17,6 +17,8 @@ from resel.losses.advantage import (
     continues,
     normalized,
 )
+from resel.losses.baseline import baseline_features, linear_baseline, standardized, time_of
+from resel.losses.gaussian import gaussian_kl, kl_from_standard, product_of_gaussians
 from resel.losses.quantile import quantile_huber_loss, quantile_target, truncated_quantiles
 from resel.losses.td import (
     critic_loss,
@@ -30,21 +32,28 @@ from resel.losses.temperature import temperature_loss, temperature_loss_exp
 
 __all__ = [
     "advantages",
+    "baseline_features",
     "clipped_policy_term",
     "clipped_value_term",
     "continues",
     "critic_loss",
     "forward_policy_term",
+    "gaussian_kl",
+    "kl_from_standard",
     "lap_loss",
+    "linear_baseline",
     "masked_mean",
     "next_step",
     "normalized",
+    "product_of_gaussians",
     "quantile_huber_loss",
     "quantile_target",
     "soft_policy_term",
     "soft_value",
+    "standardized",
     "td_target",
     "temperature_loss",
     "temperature_loss_exp",
+    "time_of",
     "truncated_quantiles",
 ]

@@ -8,7 +8,9 @@ from resel.methods import (
     a2c_gru,
     gpide_ess,
     mf_rnn,
+    pearl,
     ppo_gru,
+    promp,
     resel,
     sac,
     sac_gru,
@@ -56,6 +58,8 @@ for _module in (
     gpide_ess,
     ppo_gru,
     a2c_gru,
+    pearl,
+    promp,
 ):
     register_method(_module.METHOD)
 

@@ -18,6 +18,8 @@ class Phase:
     """Its episodes are cut after this many steps."""
     sampled: bool = False
     """Whether evaluations sample its actions; training always does."""
+    keeps: bool = False
+    """Whether all its episodes begin with the memory of the first, or each is given another."""
 
     def cuts(self, length: int, steps: int) -> bool:
         """Whether an episode is cut at this length, after so many steps of the phase."""

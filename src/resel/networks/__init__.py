@@ -3,6 +3,7 @@
 import sys
 
 from resel.networks.actor_critic import ActorCritic, ActorCriticNetwork
+from resel.networks.adaptable import AdaptableNetwork, AdaptablePolicy
 from resel.networks.base import CriticNetwork, LrScope, Network, PolicyNetwork
 from resel.networks.batch_norm import BatchNorm, batch_norms, by_running_statistics
 from resel.networks.context import ContextCritic, ContextNetwork, ContextPolicy
@@ -28,6 +29,7 @@ from resel.networks.encoders import (
 )
 from resel.networks.heads import ActivatedHeads, Activation, Initialisation, activated_mlp
 from resel.networks.inputs import ContextInputs, Dimensions, sequence_inputs
+from resel.networks.latent import LatentCritic, LatentNetwork, LatentPolicy, LatentValue
 from resel.networks.normalizer import ObservationNormalizer, RewardScale
 from resel.networks.ofe import Features, OFECritic, OFENetwork, OFEPolicy
 from resel.networks.plain import PlainCritic, PlainNetwork, PlainPolicy
@@ -40,6 +42,8 @@ __all__ = [
     "Activation",
     "ActorCritic",
     "ActorCriticNetwork",
+    "AdaptableNetwork",
+    "AdaptablePolicy",
     "BatchNorm",
     "Categorical",
     "ContextCritic",
@@ -56,6 +60,10 @@ __all__ = [
     "Features",
     "Gaussian",
     "Initialisation",
+    "LatentCritic",
+    "LatentNetwork",
+    "LatentPolicy",
+    "LatentValue",
     "LikelihoodPolicy",
     "Longest",
     "LrScope",

@@ -92,8 +92,9 @@ class Trainer:
             self.restarts,
             exploration,
             on_step,
-            adaptation
-            and Trials(adaptation.training, len(envs), self.learner, lambda: self.buffer),
+            Trials(adaptation.training, len(envs), self.learner, lambda: self.buffer)
+            if adaptation is not None
+            else None,
             partial(check_told, config),
         )
         self.buffer = ReplayBuffer(

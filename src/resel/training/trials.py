@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from resel.data import TASK, TRIAL, ReplayBuffer
+from resel.data import TASK, TRIAL, ReplayBuffer, Trajectory
 from resel.envs import Told
 from resel.methods import Learner, Phase
 from resel.networks import State
@@ -42,7 +42,7 @@ class Place(NamedTuple):
 
 
 class Trials:
-    """The order of episodes; it keeps nothing but what the places and the buffer tell."""
+    """The order of episodes, all of which follows from their places and the buffer."""
 
     def __init__(
         self,
@@ -53,6 +53,8 @@ class Trials:
     ) -> None:
         self._phases, self._rows, self._learner, self._buffer = phases, rows, learner, buffer
         self.columns = {TRIAL: 2}
+        self._kept: dict[int, tuple[int, int, State]] = {}
+        """Trial, phase and memory by environment, where a phase keeps it."""
 
     def first(self, row: int) -> Place:
         """Where an environment begins."""
@@ -73,10 +75,19 @@ class Trials:
 
     def start(self, place: Place, generator: torch.Generator) -> State:
         """The memory an episode begins with, one row."""
-        buffer, played = self._buffer(), []
-        if place.phase and len(buffer):
-            told = buffer.told(TRIAL)
-            assert told is not None
-            earlier = (told[:, 0] == place.trial) & (told[:, 1] < place.phase)
-            played = [buffer.episode(i) for i in np.flatnonzero(earlier).tolist()]
-        return self._learner.start(played, generator)
+        row, where = place.trial % self._rows, (place.trial, place.phase)
+        if self._phases[place.phase].keeps and self._kept.get(row, ())[:2] == where:
+            return self._kept[row][2]
+        state = self._learner.start(self._played(place), generator)
+        self._kept[row] = (*where, state)
+        return state
+
+    def _played(self, place: Place) -> list[Trajectory]:
+        """The episodes of its trial from the phases before."""
+        buffer = self._buffer()
+        if not (place.phase and len(buffer)):
+            return []
+        told = buffer.told(TRIAL)
+        assert told is not None
+        earlier = (told[:, 0] == place.trial) & (told[:, 1] < place.phase)
+        return [buffer.episode(i) for i in np.flatnonzero(earlier).tolist()]
