@@ -360,9 +360,7 @@ def test_a_saved_agent_acts_as_before(method: Method, space: str, tmp_path: Path
     agent = Agent(told_env(method, f"toy/{space}-v0"), config=config)
     agent.learn(30)
     agent.save(tmp_path / "agent")
-    again = Agent.load(
-        tmp_path / "agent", told_env(method, f"toy/{space}-v0"), device="cpu"
-    )
+    again = Agent.load(tmp_path / "agent", told_env(method, f"toy/{space}-v0"), device="cpu")
     same_bits(dict(agent.learner.weights()), dict(again.learner.weights()))
     rng = np.random.default_rng(0)
     states: list[Any] = [None, None]

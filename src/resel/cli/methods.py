@@ -79,6 +79,9 @@ def _description(method: Method) -> Iterator[str]:
     yield method.summary
     yield f"Source: {method.source}"
     yield f"Actions: {', '.join(method.spaces)}. Context encoder: {method.encoder or 'none'}."
+    if method.needs_told:
+        told = " and ".join(f"info[{name!r}]" for name in method.needs_told)
+        yield f"Needs environments whose resets tell {told}, such as Pendulum-gravity-v0."
     if method.figures:
         yield f"In: {', '.join(method.figures)}"
 
@@ -112,7 +115,7 @@ def _groups(method: Method) -> Iterator[tuple[str, str, type[Any]]]:
 
 
 def _method_json(method: Method) -> dict[str, Any]:
-    names = ("name", "title", "summary", "source", "spaces", "encoder", "figures")
+    names = ("name", "title", "summary", "source", "spaces", "encoder", "needs_told", "figures")
     return {**{name: getattr(method, name) for name in names}, "fault": None}
 
 
