@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -292,4 +293,25 @@ def test_refused(method: str, env: Any, changes: dict[str, Any], error: Any, sai
     usual = {"num_envs": 4, "phase_steps": 10, "buffer_steps": 1000, "device": "cpu"}
     usual = usual if method == "promp" else {"device": "cpu", "buffer_steps": 1000}
     with pytest.raises(error, match=said):
-        Agent(env, method, preset="paper", **{**usual, **changes})
+        Agent(env, method, preset="paper", **{**usual, **changes}).learn(10)
+
+
+@pytest.mark.parametrize("method", ["pearl", "promp"])
+def test_a_saved_agent_acts_in_a_single_environment(method: str, tmp_path: Path) -> None:
+    usual = {"num_envs": 3, "phase_steps": 10} if method == "promp" else {}
+    agent = Agent(HiddenGoals, method, preset="paper", device="cpu", buffer_steps=1000, **usual)
+    agent.save(tmp_path / "agent")
+    again = Agent.load(tmp_path / "agent", HiddenGoals(), device="cpu")
+    seen = np.array([0.5], np.float32)
+    state: Any = None
+    for _ in range(3):
+        action, state = again.predict(seen, state)
+        np.testing.assert_array_equal(action, agent.predict(seen)[0])  # nothing is remembered
+    again.evaluate(2)
+    kept = {name for name in again.learner.weights() if "task" in name or "trial" in name}
+    assert not kept
+    if method == "promp":
+        with pytest.raises(ConfigError, match="num_envs=1"):
+            again.learn(10)
+    for one in (agent, again):
+        one.close()

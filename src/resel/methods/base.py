@@ -145,6 +145,9 @@ class Learner(ABC):
         """
         return self.policy.initial_state(1)
 
+    def check_training(self) -> None:
+        """Refuse settings with which it can act but not learn, before anything runs."""
+
     def note(self, taken: Taken) -> None:
         """Take down a step of all environments; asked of on-policy methods alone."""
         assert not self.on_policy, "an on-policy method takes down its steps"

@@ -115,6 +115,10 @@ class ProMPLearner(Learner):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
+        self._judged: tuple[Batch, _Known] | None = None
+        """What the updates from the same steps share."""
+
+    def check_training(self) -> None:
         training = self.config.training
         if training.num_envs < 2:
             raise ConfigError(
@@ -127,8 +131,6 @@ class ProMPLearner(Learner):
                 f"are {self._steps:,} steps (2 x phase_steps x num_envs), and promp needs room for "
                 f"twice as many: raise it to {2 * self._steps:,}, or lower phase_steps."
             )
-        self._judged: tuple[Batch, _Known] | None = None
-        """What the updates from the same steps share."""
 
     @property
     def _steps(self) -> int:
@@ -294,10 +296,10 @@ _SMALL: dict[str, Any] = {
     "size": "small",
     "lr_policy": 3e-3,
     "num_envs": 10,
-    "phase_steps": 200,
+    "phase_steps": 100,
     "warmup_steps": 0,
     "buffer_steps": 100_000,
-    "eval_every": 4000,
+    "eval_every": 2000,
 }
 
 METHOD = Method(

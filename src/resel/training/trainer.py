@@ -130,6 +130,7 @@ class Trainer:
 
         False if it was stopped.
         """
+        self.learner.check_training()
         total = self.step + steps
         self.clock.start()
         mark = Mark(time.monotonic(), self.step, self.learner.updates)
