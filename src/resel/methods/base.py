@@ -145,8 +145,9 @@ class Learner(ABC):
         """
         return self.policy.initial_state(1)
 
-    def check_training(self) -> None:
-        """Refuse settings with which it can act but not learn, before anything runs."""
+    def cannot_learn(self) -> str | None:
+        """Why it could act with its settings but not learn, in a sentence; None if it can."""
+        return None
 
     def note(self, taken: Taken) -> None:
         """Take down a step of all environments; asked of on-policy methods alone."""

@@ -32,7 +32,6 @@ from resel.data import (
     Trajectory,
     pack_episodes,
 )
-from resel.errors import ConfigError
 from resel.methods._off_policy import presets
 from resel.methods.adaptation import Adaptation, Phase
 from resel.methods.base import Learner, Metrics
@@ -118,19 +117,20 @@ class ProMPLearner(Learner):
         self._judged: tuple[Batch, _Known] | None = None
         """What the updates from the same steps share."""
 
-    def check_training(self) -> None:
+    def cannot_learn(self) -> str | None:
         training = self.config.training
         if training.num_envs < 2:
-            raise ConfigError(
+            return (
                 f"num_envs={training.num_envs}: promp learns from several tasks at once, one in "
                 "each environment: raise it, to 40 as its source has it or to 10 for a small task."
             )
         if training.buffer_steps < 2 * self._steps:
-            raise ConfigError(
+            return (
                 f"buffer_steps={training.buffer_steps:,} is too small: both phases of all tasks "
                 f"are {self._steps:,} steps (2 x phase_steps x num_envs), and promp needs room for "
                 f"twice as many: raise it to {2 * self._steps:,}, or lower phase_steps."
             )
+        return None
 
     @property
     def _steps(self) -> int:

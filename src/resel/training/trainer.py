@@ -130,7 +130,7 @@ class Trainer:
 
         False if it was stopped.
         """
-        self.learner.check_training()
+        self.check_settings()
         total = self.step + steps
         self.clock.start()
         mark = Mark(time.monotonic(), self.step, self.learner.updates)
@@ -154,6 +154,11 @@ class Trainer:
         if done:
             self.check()
         return done
+
+    def check_settings(self) -> None:
+        """Refuse settings that suffice to act but not to learn."""
+        if why := self.learner.cannot_learn():
+            raise ConfigError(why)
 
     @property
     def return_held(self) -> bool:
