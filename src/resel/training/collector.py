@@ -12,66 +12,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from resel.data import TASK, TRIAL, Taken, Trajectory, constant_columns
-from resel.envs import AnyEnv, Restarts, StepResult, Told, in_words
+from resel.data import TASK, Taken, Trajectory
+from resel.envs import AnyEnv, Restarts, StepResult, in_words
 from resel.errors import DamagedFileError, EnvironmentFault
 from resel.networks import PolicyDistribution
 from resel.randomness import draw_seed, numpy_state, numpy_stream, restore_numpy, torch_stream
 from resel.training.actor import Actor, PolicyState
+from resel.training.episode import Episode
 from resel.training.exploration import Exploration
 from resel.training.trials import Place, Trials
-
-
-@dataclass
-class _Episode:
-    """An episode under way."""
-
-    seed: int
-    observations: list[NDArray[np.float32]]
-    told: Told
-    place: Place | None = None
-    """Where it stands in its trial, for methods that adapt to a task."""
-    actions: list[NDArray[np.float32]] = field(default_factory=list)
-    rewards: list[float] = field(default_factory=list)
-
-    @classmethod
-    def begin(cls, env: AnyEnv, seed: int, place: Place | None) -> Self:
-        if place is None:
-            return cls(seed, [env.reset(seed)], env.told)
-        first = env.reset(seed, place.task)
-        place = place.known(env.told)
-        return cls(seed, [first], {**env.told, TRIAL: place.column}, place)
-
-    @property
-    def last_reward(self) -> float:
-        return self.rewards[-1] if self.rewards else 0.0
-
-    def record(self, action: NDArray[np.float32], outcome: StepResult) -> None:
-        self.actions.append(action)
-        self.rewards.append(outcome.reward)
-        self.observations.append(outcome.observation)
-
-    def finish(self, terminated: bool) -> Trajectory:
-        return Trajectory(
-            np.stack(self.observations),
-            np.stack(self.actions),
-            np.asarray(self.rewards, np.float32),
-            terminated,
-            constant_columns(self.told, len(self.rewards)),
-        )
-
-    def marks(self) -> dict[str, NDArray[np.float32]]:
-        """What shows that an episode played again is the same one."""
-        told = {f"told.{name}": values for name, values in self.told.items()}
-        return {"last": self.observations[-1], **told}
 
 
 class Collector:
@@ -106,7 +62,7 @@ class Collector:
             self.columns |= trials.columns
             for env in self._envs:  # whether a task can be asked for shows before anything runs
                 env.reset(draw_seed(self._seeds), int(env.told[TASK][0]))
-        self._episodes: list[_Episode] = []
+        self._episodes: list[Episode] = []
         self.restart()
 
     def restart(self) -> None:
@@ -123,11 +79,11 @@ class Collector:
                 self._explores.begin(row, finished=0)
         self._torn = False
 
-    def _begin(self, env: AnyEnv, place: Place | None) -> _Episode:
+    def _begin(self, env: AnyEnv, place: Place | None) -> Episode:
         while True:
             seed = draw_seed(self._seeds)
             try:
-                return _Episode.begin(env, seed, place)
+                return Episode.begin(env, seed, place)
             except EnvironmentFault as fault:
                 self._restarts.recover(env, fault)
 
@@ -323,6 +279,8 @@ class Collector:
             prefix = "explores."
             held = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
             self._explores.restore(held, document["explores"])
+        if self._trials is not None:
+            self._trials.forget()
         lost = np.zeros(len(self._envs), np.bool_)
         for i, env in enumerate(self._envs):
             actions = tensors[f"episode.{i}.actions"].numpy()
@@ -345,10 +303,10 @@ class Collector:
 
     def _replay(
         self, env: AnyEnv, seed: int, actions: NDArray[np.float32], place: Place | None
-    ) -> _Episode | None:
+    ) -> Episode | None:
         """Play an episode again; None if it cannot be played to its last action."""
         try:
-            episode = _Episode.begin(env, seed, place)
+            episode = Episode.begin(env, seed, place)
             for action in actions:
                 outcome = env.step(action)
                 if outcome.terminated or outcome.truncated:

@@ -82,6 +82,10 @@ class Trials:
         self._kept[row] = (*where, state)
         return state
 
+    def forget(self) -> None:
+        """Make every memory anew: the policy, or what was played, may not be what it was."""
+        self._kept.clear()
+
     def _played(self, place: Place) -> list[Trajectory]:
         """The episodes of its trial from the phases before."""
         buffer = self._buffer()
