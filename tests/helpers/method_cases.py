@@ -40,7 +40,8 @@ def small_config(method: Method, size: int = 8, **settings: Any) -> Config:
     """The method's defaults with all its scaled sizes the same, and small batches."""
     config = Config.build("", {"method": method.name})
     sizes = dict.fromkeys(config.sized("tiny"), size)
-    batches = {name: 32 for name in vars(config.algorithm) if name.startswith("batch_")}
+    counts = [name for name in vars(config.algorithm) if name.startswith(("batch_", "phase_"))]
+    batches = dict.fromkeys(counts, 32)
     rows = {"num_envs": 4} if method.learner.on_policy else {}
     return config.replace(**{**sizes, **batches, **rows, "device": "cpu", "seed": 1, **settings})
 

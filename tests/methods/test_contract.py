@@ -355,7 +355,7 @@ def test_it_says_what_it_is(method: Method) -> None:
 @every_case
 def test_a_saved_agent_acts_as_before(method: Method, space: str, tmp_path: Path) -> None:
     config = small_config(
-        method, warmup_steps=20, buffer_steps=50_000, eval_every=0, checkpoint_every=0
+        method, warmup_steps=20, buffer_steps=1000, eval_every=0, checkpoint_every=0
     )
     agent = Agent(told_env(method, f"toy/{space}-v0"), config=config)
     agent.learn(30)

@@ -165,7 +165,7 @@ class SlowProMP:
         self.adam.zero_grad()
         loss.backward()
         self.adam.step()
-        return float(loss)
+        return float(loss.detach())
 
 
 def test_updates_are_the_formulas() -> None:
