@@ -1,4 +1,4 @@
-"""A task of seconds that has to be found out: do what only the rewards, or the drift, tell of."""
+"""A task of seconds that has to be found out: do what only the rewards tell of."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 STEPS = 8
-GOALS = (-0.7, -0.3, 0.3, 0.7, -0.5, 0.5)
+GOALS = (-0.7, 0.7, -0.3, 0.3, -0.5, 0.5)
 """Of task 0 and so on; the last two are held out."""
 BEST = float(STEPS)
 
@@ -17,11 +17,10 @@ BEST = float(STEPS)
 class HiddenGoals(gymnasium.Env[Any, Any]):
     """Observation: the time left. 1 for an action at the goal, less by the distance to it."""
 
-    def __init__(self, held_out: bool = False, shift: float = 0.0, obeys: bool = True) -> None:
+    def __init__(self, held_out: bool = False, tasks: int = 4, obeys: bool = True) -> None:
         self.observation_space = spaces.Box(-1, 1, (1,), np.float32)
         self.action_space = spaces.Box(-1, 1, (1,), np.float32)
-        self._tasks = range(4, 6) if held_out else range(4)
-        self._shift, self._obeys = shift, obeys
+        self._tasks, self._obeys = range(4, 6) if held_out else range(tasks), obeys
         self.played: list[int] = []
 
     def reset(
@@ -32,7 +31,7 @@ class HiddenGoals(gymnasium.Env[Any, Any]):
         drawn = self._tasks[0] + (seed or 0) % len(self._tasks)
         self._task, self._left = drawn if asked is None else asked, STEPS
         self.played.append(self._task)
-        told = {"task": self._task, "hidden": GOALS[self._task] + self._shift}
+        told = {"task": self._task, "hidden": GOALS[self._task]}
         return self._observation(), told
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
