@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 STEPS = 8
-GOALS = (-0.7, 0.7, -0.3, 0.3, -0.5, 0.5)
+GOALS = (-0.7, -0.3, 0.3, 0.7, -0.5, 0.5)
 """Of task 0 and so on; the last two are held out."""
 BEST = float(STEPS)
 
@@ -17,10 +17,10 @@ BEST = float(STEPS)
 class HiddenGoals(gymnasium.Env[Any, Any]):
     """Observation: the time left. 1 for an action at the goal, less by the distance to it."""
 
-    def __init__(self, held_out: bool = False, tasks: int = 4, obeys: bool = True) -> None:
+    def __init__(self, held_out: bool = False, obeys: bool = True) -> None:
         self.observation_space = spaces.Box(-1, 1, (1,), np.float32)
         self.action_space = spaces.Box(-1, 1, (1,), np.float32)
-        self._tasks, self._obeys = range(4, 6) if held_out else range(tasks), obeys
+        self._tasks, self._obeys = range(4, 6) if held_out else range(4), obeys
         self.played: list[int] = []
 
     def reset(

@@ -223,8 +223,8 @@ def test_what_is_told_beside_the_task_reaches_nothing() -> None:
 
 @pytest.fixture(scope="module")
 def trained() -> Any:
-    agent = Agent(lambda: HiddenGoals(tasks=2), "pearl", preset="paper", **QUICK)
-    agent.learn(1500)
+    agent = Agent(HiddenGoals, "pearl", preset="paper", **QUICK)
+    agent.learn(2600)
     yield agent
     agent.close()
 
@@ -244,7 +244,7 @@ def test_after_the_posterior_the_return_rises(trained: Agent) -> None:
             ended = outcome.truncated
         from_prior.append(total)
     assert adapted.return_mean > np.mean(from_prior) + 1.0
-    assert adapted.return_mean > 0.6 * BEST  # whoever does not know the goal gets 0.3
+    assert adapted.return_mean > 0.7 * BEST  # whoever does not know the goal gets half
 
 
 @pytest.mark.slow
@@ -265,4 +265,4 @@ def test_trials_are_played_and_told(trained: Agent) -> None:
     for number in range(10):
         own = trial[:, 0] == number
         assert trial[own, 1].tolist() == [0, 1, 1] and len({*task[own, 0].tolist()}) == 1
-    assert {*task[:, 0].tolist()} == {0, 1}
+    assert {*task[:, 0].tolist()} == {0, 1, 2, 3}
