@@ -159,7 +159,7 @@ def test_a_run_of_every_method(method: str, capsys: Any, tmp_path: Path) -> None
     task = "Pendulum-gravity-v0" if record.needs_told else f"toy/{record.spaces[0]}-v0"
     flags = ["--max-episode-steps", "6", "--eval-episodes", "1"] if record.needs_told else []
     flags += ["--method", method, "--size", "tiny", "--steps", "15", "--threads", "1"]
-    flags += ["--warmup-steps", "13", "--eval-every", "0", "--buffer-steps", "1000"]
+    flags += ["--eval-every", "0", "--buffer-steps", "1000"]
     settings = {
         "--learn-after": "0",
         "--rollout-steps": "1",
@@ -168,6 +168,7 @@ def test_a_run_of_every_method(method: str, capsys: Any, tmp_path: Path) -> None
     }
     own = {f"--{name.replace('_', '-')}" for name in Config.build("", {"method": method}).flat()}
     settings["--num-envs"] = "2" if "--phase-steps" in own else "1"  # its tasks
+    settings["--warmup-steps"] = "0" if "--phase-steps" in own else "13"
     flags += [word for flag, value in settings.items() if flag in own for word in (flag, value)]
     assert main(["train", task, *flags]) == 0
     said = capsys.readouterr().out
