@@ -154,8 +154,13 @@ def test_killed_thirty_times(
             ["Pendulum-V-v0", "--method", "td7", "--target-every", "7"], marks=pytest.mark.slow
         ),
         ["TMaze-v0", "--lr-ce", "auto", "--width", "8", "--head-width", "8"],  # whole episodes
+        ["Pendulum-gravity-v0", "--method", "pearl", "--learn-after", "60"],  # trials of a task
+        pytest.param(  # phases of all environments, weights of each task
+            ["Pendulum-gravity-v0", "--method", "promp", "--num-envs", "2", "--phase-steps", "30"],
+            marks=pytest.mark.slow,
+        ),
     ],
-    ids=["td3", "sac-gru", "td7", "resel with rates and exploration of its own"],
+    ids=["td3", "sac-gru", "td7", "resel with rates and exploration of its own", "pearl", "promp"],
 )
 def test_every_kind_of_method_survives_kills(flags: list[str], tmp_path: Path, tally: Any) -> None:
     command = ["train", *flags, "--preset", "small", "--max-episode-steps", "40"]

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from resel.config import Config
 from resel.data import Batch, ReplayBuffer, Trajectory, constant_columns, pack
+from resel.envs import EnvFactory
 from resel.errors import ConfigError
 from resel.methods import Learner, Method, build_learner, methods
 from resel.networks import Dimensions, encoder_spec
@@ -38,12 +40,35 @@ def small_config(method: Method, size: int = 8, **settings: Any) -> Config:
     """The method's defaults with all its scaled sizes the same, and small batches."""
     config = Config.build("", {"method": method.name})
     sizes = dict.fromkeys(config.sized("tiny"), size)
-    batches = {name: 32 for name in vars(config.algorithm) if name.startswith("batch_")}
+    counts = [name for name in vars(config.algorithm) if name.startswith(("batch_", "phase_"))]
+    batches = dict.fromkeys(counts, 32)
     rows = {"num_envs": 4} if method.learner.on_policy else {}
     phases = {name: 0 for name in vars(config.algorithm) if name == "relation_after"}
     return config.replace(
         **{**sizes, **batches, **rows, **phases, "device": "cpu", "seed": 1, **settings}
     )
+
+
+class TellTasks(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Tells a task at every reset, always the same, and nothing else that is hidden."""
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(seed=seed)
+        return observation, {**info, "task": 0, "hidden": 0.5}
+
+
+def told_env(method: Method, env: str | EnvFactory) -> str | EnvFactory:
+    """An environment that tells what the method learns from, if it is told anything.
+
+    One that adapts also asks for tasks, so there is but one.
+    """
+    if not method.learner.learns_from:
+        return env
+    tells = {} if "adaptation" in vars(method.learner) else {"tells": True}
+    make = (lambda: gymnasium.make(env, **tells)) if isinstance(env, str) else env
+    return make if tells else lambda: TellTasks(make())
 
 
 def turned(config: Config) -> Config:

@@ -27,6 +27,7 @@ from method_cases import (
     small_config,
     small_learner,
     tensors_of,
+    told_env,
     turned,
 )
 from torch import Tensor
@@ -355,12 +356,12 @@ def test_it_says_what_it_is(method: Method) -> None:
 @every_case
 def test_a_saved_agent_acts_as_before(method: Method, space: str, tmp_path: Path) -> None:
     config = small_config(
-        method, warmup_steps=20, buffer_steps=200, eval_every=0, checkpoint_every=0
+        method, warmup_steps=20, buffer_steps=1000, eval_every=0, checkpoint_every=0
     )
-    agent = Agent(f"toy/{space}-v0", config=config.replace(env_kwargs={"tells": True}))
+    agent = Agent(told_env(method, f"toy/{space}-v0"), config=config)
     agent.learn(30)
     agent.save(tmp_path / "agent")
-    again = Agent.load(tmp_path / "agent", device="cpu")
+    again = Agent.load(tmp_path / "agent", told_env(method, f"toy/{space}-v0"), device="cpu")
     same_bits(dict(agent.learner.weights()), dict(again.learner.weights()))
     rng = np.random.default_rng(0)
     states: list[Any] = [None, None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from method_cases import every_case, recalls, small_config
+from method_cases import every_case, recalls, small_config, told_env
 from recall_tasks import SOLVED, STEPS, Sign
 
 from resel import Agent
@@ -40,6 +40,10 @@ _QUICK: dict[str, Any] = {
     "warmup_steps": 200,
     "updates_per_step": 0.5,
     "rollout_steps": 10,
+    "phase_steps": 24,
+    "batch_tasks": 2,
+    "batch_context": 16,
+    "inner_step": 0.03,
     "minibatches": 1,
     "entropy_coefficient": 0.0,
     "buffer_steps": 10_000,
@@ -57,7 +61,8 @@ def test_it_learns(method: Method, space: str) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        agent = Agent(lambda: Sign(space, hidden=recalls(config)), config=config)
+        env = told_env(method, lambda: Sign(space, hidden=recalls(config)))
+        agent = Agent(env, config=config)
         untrained, _ = agent.evaluate(_EPISODES)
         agent.learn(_STEPS * (5 if method.learner.on_policy else 1))
         trained, _ = agent.evaluate(_EPISODES)

@@ -87,6 +87,12 @@ def test_defaults_are_the_methods_own() -> None:
         ("td3-ofe", "Ant-v2", {"warmup_steps": 10_000, "pretraining_updates": 10_000}),
         ("td3-ofe", "HalfCheetah-v2", {"feature_layers": 8, "predicted_size": None}),
         ("td3-ofe", "Humanoid-v2", {"feature_layers": 8, "predicted_size": 292}),
+        ("pearl", "Ant-gravity-v0", {"latent_size": 5, "encoder_width": 200, "head_width": 300}),
+        ("pearl", "Ant-gravity-v0", {"batch_tasks": 10, "batch_context": 100, "kl_weight": 0.1}),
+        ("pearl", "Ant-gravity-v0", {"learn_after": 80_000, "reward_scale": 5.0, "alpha": 1.0}),
+        ("promp", "Ant-gravity-v0", {"num_envs": 40, "phase_steps": 2000, "episode_steps": 100}),
+        ("promp", "Ant-gravity-v0", {"inner_step": 0.1, "epochs": 5, "clip": 0.3}),
+        ("promp", "Ant-gravity-v0", {"kl_weight": 5e-4, "gae_lambda": 1.0, "lr_policy": 1e-3}),
     ],
 )
 def test_settings_of_the_sources(method: str, task: str, expected: dict[str, Any]) -> None:

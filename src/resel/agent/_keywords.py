@@ -373,6 +373,41 @@ class AgentKeywords(LoopKeywords, total=False):
     """Standard deviation of the noise on the context that the policy learns with."""
     lr_transition: float
     """Learning rate of the transition model."""
+    lr_value: float
+    """Learning rate of the value."""
+    batch_tasks: int
+    """Tasks in a batch."""
+    batch_context: int
+    """Steps of each task that the belief is made of."""
+    prior_episodes: int
+    """Episodes of a trial with beliefs from the prior, the newest of which contexts are made of."""
+    posterior_episodes: int
+    """Episodes of a trial with beliefs from the posterior, after those."""
+    test_prior_episodes: int
+    """Episodes with beliefs from the prior in each evaluation, before the one that counts."""
+    kl_weight: float
+    """Weight of the divergence of beliefs from the prior."""
+    mean_penalty: float
+    """Weight of the squares of the policy's means, before they are squashed."""
+    deviation_penalty: float
+    """Weight of the squares of the logs of the policy's deviations."""
+    latent_size: int
+    """Entries of the belief about the task."""
+    encoder_width: int
+    """Width of the hidden layers of the encoder."""
+    encoder_layers: int
+    """Hidden layers of the encoder."""
+    next_observation_input: bool
+    """Whether the encoder reads the next observation, for tasks that differ in their dynamics; it
+    may be left out where they differ in their rewards alone."""
+    inner_step: float
+    """Length of the gradient step that adapts it."""
+    phase_steps: int
+    """Steps of each task before the policy adapts, and again after it; as many at a test before."""
+    episode_steps: int
+    """Episodes are cut after this many steps, but for those that count in evaluations."""
+    action_scale: float
+    """Actions are the network's outputs times this; the environment cuts them at -1 and 1."""
     n_layers: int
     """Blocks on top of each other."""
     state_size: int

@@ -122,6 +122,12 @@ class RunRecord:
         return rates[-1] if rates else None
 
     @property
+    def adaptation_steps(self) -> int | None:
+        """Steps before the episodes of the last evaluation, of a method that adapts to a task."""
+        steps = self.points("eval", "adaptation_steps")[1]
+        return int(steps[-1]) if steps else None
+
+    @property
     def seconds(self) -> float | None:
         """Time the run has taken."""
         if is_number(self.result.get("wall_seconds")):

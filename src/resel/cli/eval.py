@@ -55,6 +55,7 @@ def run(argv: Sequence[str]) -> int:
         "return_std": result.return_std,
         "length_mean": result.length_mean,
         "success_rate": result.success_rate,
+        "adaptation_steps": result.adaptation_steps,
         "env_kwargs": {**config.training.env_kwargs, **arguments.env_kwargs},
         "differs_from_training": sorted(changes),
     }
@@ -68,6 +69,12 @@ def run(argv: Sequence[str]) -> int:
         soft_wrap=True,
     )
     OUT.print(f"Measured: {loaded}. ±: the standard deviation over episodes.", soft_wrap=True)
+    if result.adaptation_steps is not None:
+        OUT.print(
+            f"Adapted to each task first, in {result.adaptation_steps:,} steps in all, which do "
+            "not count.",
+            soft_wrap=True,
+        )
     if changes:
         words = ", ".join(f"{name}={value}" for name, value in changes.items())
         OUT.print(escape(f"Not as in the evaluations of its training: {words}"), soft_wrap=True)

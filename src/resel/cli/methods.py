@@ -79,6 +79,9 @@ def _description(method: Method) -> Iterator[str]:
     yield method.summary
     yield f"Source: {method.source}"
     yield f"Actions: {', '.join(method.spaces)}. Context encoder: {method.encoder or 'none'}."
+    if method.learner.learns_from:
+        told = " and ".join(f"info[{name!r}]" for name in method.learner.learns_from)
+        yield f"Needs environments whose resets tell {told}, such as Pendulum-gravity-v0."
     if method.figures:
         yield f"In: {', '.join(method.figures)}"
 
@@ -113,7 +116,8 @@ def _groups(method: Method) -> Iterator[tuple[str, str, type[Any]]]:
 
 def _method_json(method: Method) -> dict[str, Any]:
     names = ("name", "title", "summary", "source", "spaces", "encoder", "figures")
-    return {**{name: getattr(method, name) for name in names}, "fault": None}
+    found = {name: getattr(method, name) for name in names}
+    return {**found, "learns_from": method.learner.learns_from, "fault": None}
 
 
 def _settings_json(kind: type[Any]) -> dict[str, Any]:

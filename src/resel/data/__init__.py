@@ -1,7 +1,7 @@
 """Finished episodes, the ring that keeps them, and the batches they are learned from."""
 
 from resel.data.buffer import EpisodeSlice, ReplayBuffer
-from resel.data.packing import Batch, pack
+from resel.data.packing import Batch, pack, pack_episodes
 from resel.data.priorities import Priorities
 from resel.data.rollout import Rollout, Taken
 from resel.data.samplers import (
@@ -16,13 +16,19 @@ from resel.data.samplers import (
 )
 from resel.data.schedules import Moment, PerEpisode, PerRollout, PerStep, Pretrained, Schedule
 from resel.data.trajectory import Trajectory, constant_columns
+from resel.data.trials import ADAPTED, CONTEXT, TASK, TRIAL, NewestTrials, StepsByTask
 
 __all__ = [
+    "ADAPTED",
+    "CONTEXT",
+    "TASK",
+    "TRIAL",
     "Batch",
     "EpisodeSlice",
     "Histories",
     "Moment",
     "NewestEpisodes",
+    "NewestTrials",
     "PerEpisode",
     "PerRollout",
     "PerStep",
@@ -33,6 +39,7 @@ __all__ = [
     "Rollout",
     "Sampler",
     "Schedule",
+    "StepsByTask",
     "Taken",
     "Trajectories",
     "Trajectory",
@@ -41,4 +48,5 @@ __all__ = [
     "WindowsBySteps",
     "constant_columns",
     "pack",
+    "pack_episodes",
 ]

@@ -35,7 +35,7 @@ class EpisodeSlice:
     """The world ended after the last of these steps."""
 
 
-class _Index(NamedTuple):
+class EpisodeIndex(NamedTuple):
     """The episodes as arrays, oldest first."""
 
     begin: NDArray[np.int64]
@@ -76,7 +76,7 @@ class ReplayBuffer:
         self.added = 0
         """Episodes ever stored; the newest of them are held."""
         self._episodes: deque[EpisodeSlice] = deque()
-        self._index: _Index | None = None
+        self._index: EpisodeIndex | None = None
         self._cursor = 0
         self._steps = 0
 
@@ -195,7 +195,7 @@ class ReplayBuffer:
 
         An episode of L >= length steps has L - length + 1 of them; a shorter one is taken whole.
         """
-        index = self._indexed()
+        index = self.index()
         starts = np.maximum(index.length - length, 0) + 1
         ends = np.cumsum(starts)
         drawn = rng.integers(ends[-1], size=count)
@@ -207,11 +207,24 @@ class ReplayBuffer:
         return [EpisodeSlice(*row) for row in zip(*columns, strict=True)]
 
     def sample_steps(
-        self, count: int, rng: np.random.Generator
+        self,
+        count: int,
+        rng: np.random.Generator,
+        episodes: NDArray[np.int64] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Where `count` steps stand in the ring, uniform over all; which of them ended a world."""
-        episode, left = self._drawn_steps(count, rng)
-        index = self._indexed()
+        """Where `count` steps stand in the ring, uniform over all; which of them ended a world.
+
+        `episodes` names those to draw from, counted from the oldest; None means all.
+        """
+        index = self.index()
+        if episodes is not None:
+            index = EpisodeIndex(
+                index.begin[episodes],
+                index.length[episodes],
+                index.terminated[episodes],
+                np.cumsum(index.length[episodes]),
+            )
+        episode, left = self._drawn_steps(count, rng, index)
         at = index.begin[episode] + index.length[episode] - left
         return at, index.terminated[episode] & (left == 1)
 
@@ -219,8 +232,8 @@ class ReplayBuffer:
         self, count: int, length: int, rng: np.random.Generator
     ) -> list[EpisodeSlice]:
         """`count` steps, uniform over all, each at the end of the up to `length` steps to it."""
-        episode, left = self._drawn_steps(count, rng)
-        index = self._indexed()
+        index = self.index()
+        episode, left = self._drawn_steps(count, rng, index)
         number = index.length[episode] - left  # of the step in its episode, from 0
         size = np.minimum(number + 1, length)
         ended = index.terminated[episode] & (left == 1)
@@ -228,18 +241,18 @@ class ReplayBuffer:
         columns = (begin.tolist(), size.tolist(), ended.tolist())
         return [EpisodeSlice(*row) for row in zip(*columns, strict=True)]
 
+    @staticmethod
     def _drawn_steps(
-        self, count: int, rng: np.random.Generator
+        count: int, rng: np.random.Generator, index: EpisodeIndex
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Episodes of `count` random steps; how many steps are left there, 1 at the last."""
-        ends = self._indexed().ends
-        drawn = rng.integers(self._steps, size=count)
-        episode = np.searchsorted(ends, drawn, side="right")
-        return episode, ends[episode] - drawn
+        drawn = rng.integers(index.ends[-1], size=count)
+        episode = np.searchsorted(index.ends, drawn, side="right")
+        return episode, index.ends[episode] - drawn
 
     def held_steps(self) -> NDArray[np.bool_]:
         """Which slots of the ring hold a step now. (slots,)"""
-        index = self._indexed()
+        index = self.index()
         change = np.zeros(len(self.rewards), np.int8)
         change[index.begin] = 1
         change[index.begin + index.length] = -1  # the slot of o_L, where no other episode begins
@@ -248,7 +261,7 @@ class ReplayBuffer:
 
     def ended_worlds(self, at: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of the steps in these slots ended a world."""
-        index = self._indexed()
+        index = self.index()
         return np.isin(at, (index.begin + index.length - 1)[index.terminated])
 
     def newest(self, steps: int) -> list[EpisodeSlice]:
@@ -262,12 +275,27 @@ class ReplayBuffer:
             total += episode.length
         return chosen[::-1]
 
-    def _indexed(self) -> _Index:
+    def index(self) -> EpisodeIndex:
+        """Where the episodes stand, oldest first."""
         if self._index is None:
             columns = self.state()
             ends = np.cumsum(columns["length"])
-            self._index = _Index(columns["begin"], columns["length"], columns["terminated"], ends)
+            self._index = EpisodeIndex(
+                columns["begin"], columns["length"], columns["terminated"], ends
+            )
         return self._index
+
+    def told(self, name: str) -> Floats | None:
+        """A column at the first step of every episode, oldest first (episodes, size), if it is
+        there."""
+        return self.columns[name][self.index().begin] if name in self.columns else None
+
+    def episode(self, number: int) -> Trajectory:
+        """One of the episodes, counted from the oldest; valid until another one is stored."""
+        piece = self._episodes[number]
+        observations, actions, rewards, *columns = (block.view() for block in self.blocks(piece))
+        extras = dict(zip(self.columns, columns, strict=True))
+        return Trajectory(observations, actions, rewards, piece.terminated, extras)
 
     def blocks(self, episode: EpisodeSlice) -> tuple[Floats, ...]:
         """Observations, actions, rewards and columns of an episode, where they are in the ring."""

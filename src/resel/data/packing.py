@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from resel.data.buffer import EpisodeSlice, ReplayBuffer
+from resel.data.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,14 @@ def assign_rows(sizes: Sequence[int], rows: int) -> list[list[int]]:
     return [row for row in layout if row]
 
 
-def pack(buffer: ReplayBuffer, pieces: Sequence[EpisodeSlice], rows: int = 1) -> Batch:
-    """Copy pieces of stored episodes onto `rows` packed sequences."""
-    layout = assign_rows([piece.length + 1 for piece in pieces], rows)
+def pack(
+    buffer: ReplayBuffer,
+    pieces: Sequence[EpisodeSlice],
+    rows: int | Sequence[Sequence[int]] = 1,
+) -> Batch:
+    """Copy pieces of stored episodes onto `rows` packed sequences, or onto those that it lists."""
+    sizes = [piece.length + 1 for piece in pieces]
+    layout = assign_rows(sizes, rows) if isinstance(rows, int) else rows
     length = max(sum(pieces[i].length + 1 for i in row) for row in layout)
     shape = (len(layout), length)
     observation = np.zeros((*shape, buffer.observations.shape[1]), np.float32)
@@ -124,3 +130,17 @@ def pack(buffer: ReplayBuffer, pieces: Sequence[EpisodeSlice], rows: int = 1) ->
         extras={name: torch.from_numpy(column) for name, column in extras.items()},
         origins=tuple(piece.begin for piece in pieces),
     )
+
+
+def pack_episodes(trajectories: Sequence[Trajectory], rows: int = 1) -> Batch:
+    """Whole episodes that are not in a buffer, on `rows` packed sequences."""
+    first = trajectories[0]
+    buffer = ReplayBuffer(
+        sum(len(t) + 1 for t in trajectories),
+        first.observations.shape[1],
+        first.actions.shape[1],
+        {name: column.shape[1] for name, column in first.extras.items()},
+    )
+    for trajectory in trajectories:
+        buffer.add(trajectory)
+    return pack(buffer, list(buffer), rows)

@@ -125,7 +125,7 @@ class Transitions:
     def draw(
         self, buffer: ReplayBuffer, rng: np.random.Generator, suitable_rows: SuitableRows
     ) -> Batch:
-        return _transitions(buffer, *buffer.sample_steps(self.count, rng))
+        return single_steps(buffer, *buffer.sample_steps(self.count, rng))
 
 
 @dataclass(frozen=True)
@@ -142,10 +142,10 @@ class PrioritizedTransitions:
         self, buffer: ReplayBuffer, rng: np.random.Generator, suitable_rows: SuitableRows
     ) -> Batch:
         at = self.priorities.draw(buffer, self.count, rng)
-        return _transitions(buffer, at, buffer.ended_worlds(at))
+        return single_steps(buffer, at, buffer.ended_worlds(at))
 
 
-def _transitions(
+def single_steps(
     buffer: ReplayBuffer, at: NDArray[np.int64], terminated: NDArray[np.bool_]
 ) -> Batch:
     """Rows of two steps from these slots of the ring; where the world ended after the first."""

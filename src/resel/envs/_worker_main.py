@@ -59,9 +59,9 @@ class _Player:
         self._env = CheckedEnv(env, name=self._name, tell=self.notices.append, **self._options)
         return env.observation_space, env.action_space, title(env), self._env.horizon
 
-    def reset(self, seed: int) -> tuple[NDArray[np.float32], Told]:
+    def reset(self, asked: tuple[int, int | None]) -> tuple[NDArray[np.float32], Told]:
         assert self._env is not None
-        return self._env.reset(seed), self._env.told
+        return self._env.reset(*asked), self._env.told
 
     def step(self, action: NDArray[np.float32]) -> StepResult:
         assert self._env is not None

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from resel.envs.limits import DEFAULT_EPISODE_CAP, own_limit
 from resel.envs.spaces import ActionSpec, ObservationSpec
-from resel.envs.told import Told, check_alike, read_told
+from resel.envs.told import Told, check_alike, check_task, read_told
 from resel.errors import (
     BadInputError,
     ConfigError,
@@ -71,8 +71,8 @@ class AnyEnv(ABC):
     """The sizes of what every reset tells; None before the first."""
 
     @abstractmethod
-    def reset(self, seed: int) -> NDArray[np.float32]:
-        """Start an episode; the first observation."""
+    def reset(self, seed: int, task: int | None = None) -> NDArray[np.float32]:
+        """Start an episode, of this task if one is asked for; the first observation."""
 
     @abstractmethod
     def send(self, action: NDArray[np.float32]) -> None:
@@ -145,12 +145,18 @@ class CheckedEnv(AnyEnv):
         self._action: NDArray[np.float32] | None = None
         self._closed = False
 
-    def reset(self, seed: int) -> NDArray[np.float32]:
-        """Start an episode; the first observation."""
+    def reset(self, seed: int, task: int | None = None) -> NDArray[np.float32]:
+        """Start an episode, of this task if one is asked for; the first observation."""
         self._steps = 0
+        asked: dict[str, Any] = {} if task is None else {"options": {"task": task}}
         try:
-            start = self.env.reset(seed=seed)
+            start = self.env.reset(seed=seed, **asked)
         except (Exception, SystemExit) as error:
+            if isinstance(error, TypeError) and "argument 'options'" in str(error):
+                raise EnvironmentFault(
+                    f"{self.called} cannot be asked for a task: its reset must take options= and "
+                    "play the task that options['task'] says."
+                ) from error
             if isinstance(error, TypeError) and "argument 'seed'" in str(error):
                 raise EnvironmentFault(
                     f"{self.called} cannot be seeded: {_RESET_RETURNS}."
@@ -169,6 +175,8 @@ class CheckedEnv(AnyEnv):
         self._check_spaces_kept(where)
         first = self._encode(start[0], where)
         self.hear(read_told(start[1], self.called, where), self.called)
+        if task is not None:
+            check_task(self.told, task, self.called)
         return first
 
     def send(self, action: NDArray[np.float32]) -> None:

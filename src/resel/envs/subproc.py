@@ -58,12 +58,12 @@ class SubprocEnv(AnyEnv):
             raise
         return self
 
-    def reset(self, seed: int) -> NDArray[np.float32]:
+    def reset(self, seed: int, task: int | None = None) -> NDArray[np.float32]:
         """Start an episode; the first observation. A process that has ended is started again."""
         if self._process is None:
             self.rebuild()
         self._steps = 0
-        self._ask("reset", seed, f"reset(seed={seed})")
+        self._ask("reset", (seed, task), f"reset(seed={seed})")
         observation: NDArray[np.float32]
         observation, told = self._answer()
         self.hear(told, self._called)  # here as well: a process started anew knows no first reset

@@ -57,6 +57,16 @@ def check_alike(sizes: Mapping[str, int], expected: Mapping[str, int], called: s
         )
 
 
+def check_task(told: Told, asked: int, called: str) -> None:
+    """Refuse a reset that plays another task than it was asked for."""
+    if "task" not in told or int(told["task"][0]) != asked:
+        played = f"task {int(told['task'][0])}" if "task" in told else "no task"
+        raise EnvironmentFault(
+            f"{called} was asked for task {asked} and told of {played}: let its reset play the "
+            "task that options['task'] says, and tell it as info['task']."
+        )
+
+
 def in_words(sizes: Mapping[str, int]) -> str:
     """Columns by name and size, for messages."""
     return ", ".join(f"{name} ({size})" for name, size in sizes.items()) or "nothing"

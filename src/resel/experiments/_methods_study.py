@@ -43,7 +43,7 @@ def _settings(method: Method, steps: int) -> Iterator[Setting]:
         spec = get_task(_HIDDEN if task == _SEEN else task)
         assert spec is not None
         world = {**spec.settings, **(spec.hints if task == _SEEN else {}), **_WORLD}
-        named = {"method": method.name, "preset": "small"}
+        named: dict[str, Any] = {"method": method.name, "preset": "small"}
         yield Setting(task, {**world, "steps": steps}, method.title, **named)
         if method.learner.on_policy and steps == _STEPS["cpu"]:
             longer = {**world, "steps": _EQUAL_TIME * steps, "eval_every": steps}

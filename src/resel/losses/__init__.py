@@ -17,6 +17,7 @@ from resel.losses.advantage import (
     continues,
     normalized,
 )
+from resel.losses.baseline import baseline_features, linear_baseline, standardized, time_of
 from resel.losses.context import (
     consistency,
     diversity,
@@ -25,6 +26,7 @@ from resel.losses.context import (
     task_means,
     transition_error,
 )
+from resel.losses.gaussian import gaussian_kl, kl_from_standard, product_of_gaussians
 from resel.losses.quantile import quantile_huber_loss, quantile_target, truncated_quantiles
 from resel.losses.td import (
     critic_loss,
@@ -38,6 +40,7 @@ from resel.losses.temperature import temperature_loss, temperature_loss_exp
 
 __all__ = [
     "advantages",
+    "baseline_features",
     "clipped_policy_term",
     "clipped_value_term",
     "consistency",
@@ -45,20 +48,26 @@ __all__ = [
     "critic_loss",
     "diversity",
     "forward_policy_term",
+    "gaussian_kl",
+    "kl_from_standard",
     "lap_loss",
+    "linear_baseline",
     "masked_mean",
     "next_step",
     "normalized",
     "parameter_error",
+    "product_of_gaussians",
     "quantile_huber_loss",
     "quantile_target",
     "relation",
     "soft_policy_term",
     "soft_value",
+    "standardized",
     "task_means",
     "td_target",
     "temperature_loss",
     "temperature_loss_exp",
+    "time_of",
     "transition_error",
     "truncated_quantiles",
 ]

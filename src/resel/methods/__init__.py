@@ -11,7 +11,9 @@ from resel.methods import (
     gpide_ess,
     mf_rnn,
     osi,
+    pearl,
     ppo_gru,
+    promp,
     resel,
     sac,
     sac_gru,
@@ -24,6 +26,7 @@ from resel.methods import (
     tqc,
 )
 from resel.methods._encoder_rate import EncoderRate
+from resel.methods.adaptation import Adaptation, Phase
 from resel.methods.auto import STEPS as AUTO_STEPS
 from resel.methods.auto import Choice, World, auto_choices
 from resel.methods.base import Learner, Metrics
@@ -60,16 +63,20 @@ for _module in (
     escp,
     osi,
     epi,
+    pearl,
+    promp,
 ):
     register_method(_module.METHOD)
 
 __all__ = [
     "AUTO_STEPS",
+    "Adaptation",
     "Choice",
     "EncoderRate",
     "Learner",
     "Method",
     "Metrics",
+    "Phase",
     "World",
     "auto_choices",
     "build_learner",

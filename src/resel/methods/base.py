@@ -19,6 +19,7 @@ from resel.config import Config
 from resel.data import Batch, PerStep, ReplayBuffer, Sampler, Schedule, Taken, Trajectory
 from resel.envs import COLUMNS, Told
 from resel.errors import ConfigError, DamagedFileError
+from resel.methods.adaptation import Adaptation
 from resel.networks import (
     ContextInputs,
     CriticNetwork,
@@ -28,6 +29,7 @@ from resel.networks import (
     ObservationNormalizer,
     PolicyNetwork,
     RewardScale,
+    State,
     batch_norms,
     encoder_spec,
     sequence_inputs,
@@ -134,6 +136,22 @@ class Learner(ABC):
         """A batch to learn from, laid out as the policy likes it."""
         return self.sampler.draw(buffer, rng, self.policy.suitable_rows)
 
+    @property
+    def adaptation(self) -> Adaptation | None:
+        """How episodes of one task follow each other, for a method that adapts to a task."""
+        return None
+
+    def start(self, played: Sequence[Trajectory], generator: torch.Generator) -> State:
+        """The memory, one row, that an episode begins with; asked of those with `adaptation`.
+
+        `played` are the episodes of the earlier phases of its trial.
+        """
+        return self.policy.initial_state(1)
+
+    def cannot_learn(self) -> str | None:
+        """Why it could act with its settings but not learn, in a sentence; None if it can."""
+        return None
+
     def note(self, taken: Taken) -> None:
         """Take down a step of all environments; asked of on-policy methods alone."""
         assert not self.on_policy, "an on-policy method takes down its steps"
@@ -145,7 +163,7 @@ class Learner(ABC):
                 raise ConfigError(
                     f"The method {self.config.method} learns from info[{name!r}] of a reset "
                     f"({COLUMNS[name].meaning}), which this environment does not tell: let it tell "
-                    "that, or choose another task or method."
+                    "that, take a task that does, such as Pendulum-gravity-v0, or another method."
                 )
 
     @abstractmethod

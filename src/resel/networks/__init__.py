@@ -3,6 +3,7 @@
 import sys
 
 from resel.networks.actor_critic import ActorCritic, ActorCriticNetwork
+from resel.networks.adaptable import AdaptableNetwork, AdaptablePolicy
 from resel.networks.base import CriticNetwork, LrScope, Network, PolicyNetwork
 from resel.networks.batch_norm import BatchNorm, batch_norms, by_running_statistics
 from resel.networks.context import ContextCritic, ContextNetwork, ContextPolicy
@@ -38,6 +39,7 @@ from resel.networks.latent import (
 )
 from resel.networks.normalizer import ObservationNormalizer, RewardScale
 from resel.networks.ofe import Features, OFECritic, OFENetwork, OFEPolicy
+from resel.networks.pearl import PearlCritic, PearlNetwork, PearlPolicy, PearlValue
 from resel.networks.plain import PlainCritic, PlainNetwork, PlainPolicy
 from resel.networks.sale import Embeddings, SALECritic, SALENetwork, SALEPolicy
 from resel.networks.sequence import SequenceCritic, SequenceNetwork, SequencePolicy
@@ -48,6 +50,8 @@ __all__ = [
     "Activation",
     "ActorCritic",
     "ActorCriticNetwork",
+    "AdaptableNetwork",
+    "AdaptablePolicy",
     "BatchNorm",
     "Categorical",
     "ContextCritic",
@@ -76,6 +80,10 @@ __all__ = [
     "OFENetwork",
     "OFEPolicy",
     "ObservationNormalizer",
+    "PearlCritic",
+    "PearlNetwork",
+    "PearlPolicy",
+    "PearlValue",
     "PlainCritic",
     "PlainNetwork",
     "PlainPolicy",

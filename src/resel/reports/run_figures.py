@@ -65,6 +65,11 @@ def evaluation_parts(run: RunRecord) -> list[Part]:
         f"Mean over {run.config.training.eval_episodes} episodes; shaded: one standard deviation "
         "over these to either side."
     )
+    if run.adaptation_steps is not None:
+        note += (
+            f" Before these it adapted to their tasks, in {run.adaptation_steps:,} steps the last "
+            "time, which are no steps of training."
+        )
     evaluated = Figure("return", "Evaluation return", EVALUATED, _return_line(run), note, fit=True)
     exploring = Figure(
         "episode-return",

@@ -74,6 +74,8 @@ def _tiles(run: RunRecord) -> Html:
         facts.append((f"first evaluation, at step {finite[0][1]:,}", finite[0][0]))
     if run.success_rate is not None:
         facts.append(("success in the last evaluation", share(run.success_rate)))
+    if run.adaptation_steps is not None:
+        facts.append(("steps of adapting in the last evaluation", run.adaptation_steps))
     wanted = run.config.training.steps
     facts.append(("steps" if run.steps >= wanted else f"of {wanted:,} steps", run.steps))
     facts.append(("time", duration(run.seconds)))

@@ -20,8 +20,8 @@ def updates_planned(config: Config, schedule: Schedule) -> int:
     if steps > after and isinstance(schedule, PerRollout):
         raise ConfigError(
             f"A run of {steps:,} steps would learn nothing: {config.method} learns after every "
-            f"{schedule.steps:,} (rollout_steps times num_envs). Give several times as many "
-            "--steps, or a smaller --rollout-steps. Nothing was written."
+            f"{schedule.steps:,} steps of its {settings.num_envs} environments together. Give "
+            "several times as many --steps. Nothing was written."
         )
     name = "learn_after" if after > warmup else "warmup_steps"
     raise ConfigError(
@@ -36,6 +36,7 @@ def notes(settings: TrainingConfig, learner: Learner, env: AnyEnv) -> list[str]:
     if env.horizon is None:  # they may end by themselves, as episodes mostly do
         return []
     longest = env.horizon
+    begins = max(settings.warmup_steps, getattr(learner.settings, "learn_after", 0))
     called = f"An episode may last {longest:,} steps"
     found = []
     if longest >= settings.steps:
@@ -44,10 +45,10 @@ def notes(settings: TrainingConfig, learner: Learner, env: AnyEnv) -> list[str]:
             "unless they end by themselves before, nothing will be learned. Give more --steps, or "
             "cut episodes with --max-episode-steps."
         )
-    elif longest > settings.warmup_steps:
+    elif longest > begins and not learner.on_policy:
         found.append(
-            f"{called}, longer than the warm-up of {settings.warmup_steps:,}: learning begins when "
-            "the first episode has ended. --max-episode-steps cuts them."
+            f"{called}, longer than the warm-up of {begins:,}: learning begins when the first "
+            "episode has ended. --max-episode-steps cuts them."
         )
     sampler = learner.sampler
     if isinstance(sampler, Trajectories) and longest > sampler.steps:

@@ -79,7 +79,7 @@ class Run:
             # Before a new directory, so that what cannot start leaves nothing behind.
             self.trainer = trainer or self._make_trainer()
             self._env = self.trainer.env
-            self.trainer.check_told()
+            self.trainer.check_settings()
             if held is None and trainer is None:
                 updates_planned(config, self.trainer.learner.schedule)
             self.warm_start = None if trainer or held else warm_start(self.trainer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from resel.data import Trajectory
+from resel.envs import AnyEnv
 from resel.errors import DivergedError
-from resel.methods import Learner, remedy
+from resel.methods import Adaptation, Learner, remedy
 from resel.networks import (
     Categorical,
     ContextInputs,
@@ -79,6 +82,20 @@ class Actor:
             torch.zeros(rows, self._dims.observation, device=self.device),
             torch.zeros(rows, self._dims.action, device=self.device),
         )
+
+    @property
+    def adaptation(self) -> Adaptation | None:
+        """How the learner adapts to a task over several episodes, if it does."""
+        return self._learner.adaptation
+
+    def started(self, played: Sequence[Trajectory], generator: torch.Generator) -> PolicyState:
+        """The state at the start of an episode, after these of the same task."""
+        hidden = self._learner.start(played, generator)
+        return dataclasses.replace(self.initial_state(1), hidden=hidden)
+
+    def check_told(self, env: AnyEnv) -> None:
+        """Refuse an environment that does not tell what the method learns from."""
+        self._learner.check_told(env.told)
 
     def begin(
         self, state: PolicyState, rows: NDArray[np.bool_], generator: torch.Generator

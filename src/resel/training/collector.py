@@ -10,61 +10,24 @@ records and random streams are those from before the step, and can be saved.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from resel.data import Taken, Trajectory, constant_columns
-from resel.envs import AnyEnv, Restarts, StepResult, Told, in_words
+from resel.data import TASK, Taken, Trajectory
+from resel.envs import AnyEnv, Restarts, StepResult, in_words
 from resel.errors import DamagedFileError, EnvironmentFault
 from resel.networks import PolicyDistribution
 from resel.randomness import draw_seed, numpy_state, numpy_stream, restore_numpy, torch_stream
 from resel.training.actor import Actor, PolicyState
+from resel.training.episode import Episode
 from resel.training.exploration import Exploration
-
-
-@dataclass
-class _Episode:
-    """An episode under way."""
-
-    seed: int
-    observations: list[NDArray[np.float32]]
-    told: Told
-    actions: list[NDArray[np.float32]] = field(default_factory=list)
-    rewards: list[float] = field(default_factory=list)
-
-    @classmethod
-    def begin(cls, env: AnyEnv, seed: int) -> Self:
-        first = env.reset(seed)
-        return cls(seed, [first], env.told)
-
-    @property
-    def last_reward(self) -> float:
-        return self.rewards[-1] if self.rewards else 0.0
-
-    def record(self, action: NDArray[np.float32], outcome: StepResult) -> None:
-        self.actions.append(action)
-        self.rewards.append(outcome.reward)
-        self.observations.append(outcome.observation)
-
-    def finish(self, terminated: bool) -> Trajectory:
-        return Trajectory(
-            np.stack(self.observations),
-            np.stack(self.actions),
-            np.asarray(self.rewards, np.float32),
-            terminated,
-            constant_columns(self.told, len(self.rewards)),
-        )
-
-    def marks(self) -> dict[str, NDArray[np.float32]]:
-        """What shows that an episode played again is the same one."""
-        told = {f"told.{name}": values for name, values in self.told.items()}
-        return {"last": self.observations[-1], **told}
+from resel.training.trials import Place, Trials
 
 
 class Collector:
@@ -78,9 +41,10 @@ class Collector:
         restarts: Restarts | None = None,
         exploration: Exploration | None = None,
         on_step: Callable[[Taken], None] | None = None,
+        trials: Trials | None = None,
     ) -> None:
         self._envs, self._actor, self._explores = list(envs), actor, exploration
-        self._on_step = on_step
+        self._on_step, self._trials = on_step, trials
         self._restarts = restarts or Restarts()
         self._seeds = numpy_stream(seed, "episode-seeds")
         self._random_actions = numpy_stream(seed, "random-actions")
@@ -88,13 +52,24 @@ class Collector:
         for env in self._envs:
             # Some simulators carry their construction into the first episode only.
             env.reset(draw_seed(self._seeds))
+            if trials is not None:
+                actor.check_told(env)
         self.columns = _common_columns(self._envs)
-        """Names and sizes of what the environments tell at a reset."""
+        """Names and sizes of what is stored beside the steps: what environments tell at a reset,
+        and where an episode stands in its trial."""
+        if trials is not None:
+            self.columns |= trials.columns
+            for env in self._envs:  # whether a task can be asked for shows before anything runs
+                env.reset(draw_seed(self._seeds), int(env.told[TASK][0]))
+        self._episodes: list[Episode] = []
         self.restart()
 
     def restart(self) -> None:
         """Begin new episodes everywhere, dropping the unfinished ones."""
-        self._episodes = [self._begin(env) for env in self._envs]
+        places = [self._place_after(row, 0, dropped=True) for row in range(len(self._envs))]
+        self._episodes = [
+            self._begin(env, place) for env, place in zip(self._envs, places, strict=True)
+        ]
         everywhere = np.ones(len(self._envs), np.bool_)
         state = self._actor.initial_state(len(self._envs))
         self._state: PolicyState = self._actor.begin(state, everywhere, self._exploration)
@@ -103,13 +78,34 @@ class Collector:
                 self._explores.begin(row, finished=0)
         self._torn = False
 
-    def _begin(self, env: AnyEnv) -> _Episode:
+    def _begin(self, env: AnyEnv, place: Place | None) -> Episode:
         while True:
             seed = draw_seed(self._seeds)
             try:
-                return _Episode.begin(env, seed)
+                return Episode.begin(env, seed, place)
             except EnvironmentFault as fault:
                 self._restarts.recover(env, fault)
+
+    def _place_after(self, row: int, further: int, *, dropped: bool) -> Place | None:
+        """Where the episode stands that follows that of a row, after so many further steps."""
+        if self._trials is None:
+            return None
+        if not self._episodes:
+            return self._trials.first(row)
+        episode = self._episodes[row]
+        assert episode.place is not None
+        return self._trials.after(episode.place, len(episode.rewards) + further, dropped=dropped)
+
+    def _started(self, trials: Trials) -> PolicyState:
+        """The state with the memory that trials give to episodes about to begin."""
+        hidden = [part.clone() for part in self._state.hidden]
+        for row, episode in enumerate(self._episodes):
+            if not episode.rewards:
+                assert episode.place is not None
+                own = trials.start(episode.place, self._exploration)
+                for part, value in zip(hidden, own, strict=True):
+                    part[row] = value[0]
+        return dataclasses.replace(self._state, hidden=tuple(hidden))
 
     def step(self, *, random: bool) -> list[Trajectory]:
         """One step of every environment; the episodes that ended with it.
@@ -133,15 +129,17 @@ class Collector:
         return finished
 
     def _step(self, random: bool) -> list[Trajectory]:
+        if self._trials is not None:
+            self._state = self._started(self._trials)
         policy, state = self._actor.observe(
             np.stack([episode.observations[-1] for episode in self._episodes]),
             np.asarray([episode.last_reward for episode in self._episodes], np.float32),
             self._state,
         )
         actions = self._actions(policy, random)
-        outcomes = self._play(actions)
+        outcomes = self._cut(self._play(actions))
         begun = {
-            i: self._begin(self._envs[i])
+            i: self._begin(self._envs[i], self._place_after(i, 1, dropped=outcome is None))
             for i, outcome in enumerate(outcomes)
             if outcome is None or outcome.terminated or outcome.truncated
         }
@@ -211,6 +209,16 @@ class Collector:
             self._restarts.recover(env, cause)
         return outcomes
 
+    def _cut(self, outcomes: list[StepResult | None]) -> list[StepResult | None]:
+        """The same, truncated where the phase of a trial ends or allows no longer episode."""
+        if self._trials is None:
+            return outcomes
+        for row, (episode, outcome) in enumerate(zip(self._episodes, outcomes, strict=True)):
+            assert episode.place is not None
+            if outcome is not None and self._trials.cuts(episode.place, len(episode.rewards) + 1):
+                outcomes[row] = outcome._replace(truncated=True)
+        return outcomes
+
     def _streams(self) -> tuple[Tensor, dict[str, Any], dict[str, Any]]:
         return (
             self._exploration.get_state(),
@@ -241,6 +249,8 @@ class Collector:
             "seeds": seeds,
             "random_actions": random_actions,
         }
+        if self._trials is not None:
+            document["places"] = [episode.place for episode in self._episodes]
         if self._explores is not None:
             held, document["explores"] = self._explores.state()
             tensors |= {f"explores.{name}": tensor for name, tensor in held.items()}
@@ -268,16 +278,21 @@ class Collector:
             prefix = "explores."
             held = {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
             self._explores.restore(held, document["explores"])
+        if self._trials is not None:
+            self._trials.forget()
         lost = np.zeros(len(self._envs), np.bool_)
         for i, env in enumerate(self._envs):
             actions = tensors[f"episode.{i}.actions"].numpy()
-            episode = self._replay(env, int(seeds[i]), actions)
+            place = None if self._trials is None else Place(*document["places"][i])
+            episode = self._replay(env, int(seeds[i]), actions, place)
             if episode is None or not all(
                 np.array_equal(values, tensors[f"episode.{i}.{name}"].numpy())
                 for name, values in episode.marks().items()
             ):
                 lost[i] = True
-                episode = self._begin(env)
+                if self._trials is not None and place is not None:
+                    place = self._trials.after(place, len(actions), dropped=True)
+                episode = self._begin(env, place)
                 if self._explores is not None:
                     self._explores.begin(i, finished=0)
             self._episodes[i] = episode
@@ -285,10 +300,12 @@ class Collector:
         self._torn = False
         return not lost.any()
 
-    def _replay(self, env: AnyEnv, seed: int, actions: NDArray[np.float32]) -> _Episode | None:
+    def _replay(
+        self, env: AnyEnv, seed: int, actions: NDArray[np.float32], place: Place | None
+    ) -> Episode | None:
         """Play an episode again; None if it cannot be played to its last action."""
         try:
-            episode = _Episode.begin(env, seed)
+            episode = Episode.begin(env, seed, place)
             for action in actions:
                 outcome = env.step(action)
                 if outcome.terminated or outcome.truncated:

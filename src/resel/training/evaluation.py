@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 
 from resel.config import TrainingConfig
+from resel.data import Trajectory
 from resel.envs import AnyEnv, Restarts
 from resel.errors import EnvironmentFault
 from resel.randomness import stream_seed
 from resel.training.actor import Actor
+from resel.training.playing import Played, play, play_adapted
 from resel.training.score import final_evaluations, learning_since
 from resel.training.train_log import TrainLog
 from resel.training.validation import check_parts, flag, maybe, whole
@@ -28,6 +30,8 @@ class Evaluation:
     lengths: list[int]
     successes: list[bool] | None
     """From `info["success"]` at the end of each episode; None if the task does not tell."""
+    adaptation_steps: int | None = None
+    """Steps of all episodes before those that count; None for a method that does not adapt."""
 
     @property
     def return_mean(self) -> float:
@@ -58,35 +62,30 @@ def evaluate(
     seeds: list[int],
     *,
     on_step: Callable[[], None] | None = None,
+    on_episode: Callable[[Trajectory], None] | None = None,
 ) -> Evaluation:
-    """Play one episode for each seed; `on_step` is called after each reset and step."""
-    returns: list[float] = []
-    lengths: list[int] = []
-    successes: list[bool] = []
+    """Play one episode that counts for each seed, after those that a method adapts in.
+
+    `on_step` is called after each reset and step, and `on_episode` after each episode that counts.
+    """
+    played: list[Played] = []
+    adaptation_steps = 0
     for seed in seeds:
-        observation, reward, total, length = env.reset(seed), 0.0, 0.0, 0
-        if on_step is not None:
-            on_step()
-        state = actor.initial_state(1)
-        ended = False
-        while not ended:
-            policy, state = actor.observe(
-                observation[None], np.asarray([reward], np.float32), state
-            )
-            action = actor.choose(policy, None)
-            state = actor.remember(state, action)
-            outcome = env.step(action[0])
-            if on_step is not None:
-                on_step()
-            observation, reward = outcome.observation, outcome.reward
-            total += reward
-            length += 1
-            ended = outcome.terminated or outcome.truncated
-        returns.append(total)
-        lengths.append(length)
-        if outcome.success is not None:
-            successes.append(outcome.success)
-    return Evaluation(returns, lengths, successes if len(successes) == len(seeds) else None)
+        if actor.adaptation is None:
+            played.append(play(actor, env, seed, on_step=on_step))
+        else:
+            counted, steps = play_adapted(actor, actor.adaptation, env, seed, on_step)
+            played.append(counted)
+            adaptation_steps += steps
+        if on_episode is not None:
+            on_episode(played[-1].trajectory)
+    successes = [one.success for one in played if one.success is not None]
+    return Evaluation(
+        [one.total for one in played],
+        [len(one.trajectory) for one in played],
+        successes if len(successes) == len(seeds) else None,
+        None if actor.adaptation is None else adaptation_steps,
+    )
 
 
 class FinalScore(NamedTuple):
@@ -140,6 +139,8 @@ class Evaluator:
         }
         if result.success_rate is not None:
             values["success_rate"] = result.success_rate
+        if result.adaptation_steps is not None:
+            values["adaptation_steps"] = result.adaptation_steps
         log.write("eval", step, values)
         return result
 

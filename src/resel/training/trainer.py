@@ -28,6 +28,7 @@ from resel.training.exploration import Exploration
 from resel.training.progress import Callback, TrainProgress
 from resel.training.score import Ending, ending_by, is_held, reached
 from resel.training.train_log import Mark, TrainLog
+from resel.training.trials import Trials
 from resel.training.validation import check_parts, check_tensors, damaged_if_wrong, whole
 
 Tensors = Mapping[str, Mapping[str, Tensor]]
@@ -83,7 +84,18 @@ class Trainer:
         actor = exploration.actor(self.learner) if exploration is not None else None
         actor = actor or Actor(self.learner, explores=True)
         on_step = self.learner.note if self.learner.on_policy else None
-        self.collector = Collector(envs, actor, seed, self.restarts, exploration, on_step)
+        adaptation = self.learner.adaptation
+        self.collector = Collector(
+            envs,
+            actor,
+            seed,
+            self.restarts,
+            exploration,
+            on_step,
+            Trials(adaptation.training, len(envs), self.learner, lambda: self.buffer)
+            if adaptation is not None
+            else None,
+        )
         self.buffer = ReplayBuffer(
             settings.buffer_steps, observation.size, action.stored_size, self.collector.columns
         )
@@ -118,8 +130,8 @@ class Trainer:
 
         False if it was interrupted.
         """
+        self.check_settings()
         total = self.step + steps
-        self.check_told()
         self.clock.start()
         mark = Mark(time.monotonic(), self.step, self.learner.updates)
         self._stop, self._ended_by = False, None
@@ -143,8 +155,10 @@ class Trainer:
             self.check()
         return done
 
-    def check_told(self) -> None:
-        """Refuse environments that do not tell what the method learns from."""
+    def check_settings(self) -> None:
+        """Refuse settings, or environments, that suffice to act but not to learn."""
+        if why := self.learner.cannot_learn():
+            raise ConfigError(why)
         for env in self._envs:
             self.learner.check_told(env.told)
 

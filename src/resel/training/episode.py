@@ -1,0 +1,57 @@
+"""An episode under way: what was seen and done, and how it can be begun again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resel.data import TRIAL, Trajectory, constant_columns
+from resel.envs import AnyEnv, StepResult, Told
+from resel.training.trials import Place
+
+
+@dataclass
+class Episode:
+    """All of it so far."""
+
+    seed: int
+    observations: list[NDArray[np.float32]]
+    told: Told
+    place: Place | None = None
+    """Where it stands in its trial, for methods that adapt to a task."""
+    actions: list[NDArray[np.float32]] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+
+    @classmethod
+    def begin(cls, env: AnyEnv, seed: int, place: Place | None) -> Self:
+        if place is None:
+            return cls(seed, [env.reset(seed)], env.told)
+        first = env.reset(seed, place.task)
+        place = place.known(env.told)
+        return cls(seed, [first], {**env.told, TRIAL: place.column}, place)
+
+    @property
+    def last_reward(self) -> float:
+        return self.rewards[-1] if self.rewards else 0.0
+
+    def record(self, action: NDArray[np.float32], outcome: StepResult) -> None:
+        self.actions.append(action)
+        self.rewards.append(outcome.reward)
+        self.observations.append(outcome.observation)
+
+    def finish(self, terminated: bool) -> Trajectory:
+        return Trajectory(
+            np.stack(self.observations),
+            np.stack(self.actions),
+            np.asarray(self.rewards, np.float32),
+            terminated,
+            constant_columns(self.told, len(self.rewards)),
+        )
+
+    def marks(self) -> dict[str, NDArray[np.float32]]:
+        """What shows that an episode played again is the same one."""
+        told = {f"told.{name}": values for name, values in self.told.items()}
+        return {"last": self.observations[-1], **told}
