@@ -17,6 +17,7 @@ from resel.losses.advantage import (
     continues,
     normalized,
 )
+from resel.losses.elbo import elbo_loss, gaussian_kl, with_last
 from resel.losses.quantile import quantile_huber_loss, quantile_target, truncated_quantiles
 from resel.losses.td import (
     critic_loss,
@@ -34,7 +35,9 @@ __all__ = [
     "clipped_value_term",
     "continues",
     "critic_loss",
+    "elbo_loss",
     "forward_policy_term",
+    "gaussian_kl",
     "lap_loss",
     "masked_mean",
     "next_step",
@@ -47,4 +50,5 @@ __all__ = [
     "temperature_loss",
     "temperature_loss_exp",
     "truncated_quantiles",
+    "with_last",
 ]

@@ -10,6 +10,7 @@ from resel.methods import (
     mf_rnn,
     ppo_gru,
     resel,
+    rl2,
     sac,
     sac_gru,
     sac_mlp,
@@ -19,6 +20,8 @@ from resel.methods import (
     td3_ofe,
     td7,
     tqc,
+    varibad,
+    varibad_off,
 )
 from resel.methods._encoder_rate import EncoderRate
 from resel.methods.auto import STEPS as AUTO_STEPS
@@ -54,6 +57,9 @@ for _module in (
     gpide_ess,
     ppo_gru,
     a2c_gru,
+    rl2,
+    varibad,
+    varibad_off,
 ):
     register_method(_module.METHOD)
 

@@ -2,9 +2,17 @@
 
 import sys
 
-from resel.networks.actor_critic import ActorCritic, ActorCriticNetwork
+from resel.networks.actor_critic import ActorCritic, ActorCriticNetwork, ValuedPolicy
 from resel.networks.base import CriticNetwork, LrScope, Network, PolicyNetwork
 from resel.networks.batch_norm import BatchNorm, batch_norms, by_running_statistics
+from resel.networks.belief_policies import (
+    BeliefActorCritic,
+    BeliefActorCriticNetwork,
+    BeliefCritic,
+    BeliefNetwork,
+    BeliefPolicy,
+)
+from resel.networks.beliefs import BeliefVAE, Decoded
 from resel.networks.context import ContextCritic, ContextNetwork, ContextPolicy
 from resel.networks.distributions import (
     Categorical,
@@ -27,7 +35,7 @@ from resel.networks.encoders import (
     register_encoder,
 )
 from resel.networks.heads import ActivatedHeads, Activation, Initialisation, activated_mlp
-from resel.networks.inputs import ContextInputs, Dimensions, sequence_inputs
+from resel.networks.inputs import ContextInputs, Dimensions, previous, sequence_inputs
 from resel.networks.normalizer import ObservationNormalizer, RewardScale
 from resel.networks.ofe import Features, OFECritic, OFENetwork, OFEPolicy
 from resel.networks.plain import PlainCritic, PlainNetwork, PlainPolicy
@@ -41,12 +49,19 @@ __all__ = [
     "ActorCritic",
     "ActorCriticNetwork",
     "BatchNorm",
+    "BeliefActorCritic",
+    "BeliefActorCriticNetwork",
+    "BeliefCritic",
+    "BeliefNetwork",
+    "BeliefPolicy",
+    "BeliefVAE",
     "Categorical",
     "ContextCritic",
     "ContextInputs",
     "ContextNetwork",
     "ContextPolicy",
     "CriticNetwork",
+    "Decoded",
     "Deterministic",
     "Dimensions",
     "Draw",
@@ -81,6 +96,7 @@ __all__ = [
     "State",
     "StochasticPolicy",
     "TokenNetwork",
+    "ValuedPolicy",
     "activated_mlp",
     "batch_norms",
     "build_encoder",
@@ -89,6 +105,7 @@ __all__ = [
     "encoders",
     "is_compiling",
     "kernels_are_compiled",
+    "previous",
     "register_encoder",
     "sequence_inputs",
 ]

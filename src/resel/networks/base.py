@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Generic, Literal, Self, TypeVar
 
 from torch import Tensor, nn
 
@@ -30,6 +30,19 @@ class Network(nn.Module, ABC):
     def batch_statistics(self) -> bool:
         """Whether it looks at several steps of a batch together while learning."""
         return bool(batch_norms(self))
+
+
+_Network = TypeVar("_Network", bound=Network)
+
+
+class Shared(Generic[_Network]):
+    """A network that another one reads but does not own: a copy of that one reads the same."""
+
+    def __init__(self, network: _Network) -> None:
+        self.network = network
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
 
 class PolicyNetwork(Network):

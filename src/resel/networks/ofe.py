@@ -12,21 +12,19 @@ Glossary
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from resel.config import Config, Count, at_least, scaled
-from resel.networks.base import CriticNetwork, Network, PolicyNetwork
+from resel.networks.base import CriticNetwork, Network, PolicyNetwork, Shared
 from resel.networks.distributions import PolicyDistribution
 from resel.networks.encoders import State
 from resel.networks.inputs import ContextInputs, Dimensions
 from resel.networks.plain import PlainNetwork
 
 _EPS, _NEW_SHARE = 1e-3, 0.01
-_Network = TypeVar("_Network", bound=Network)
 
 
 @dataclass(frozen=True)
@@ -142,22 +140,12 @@ def _through(layers: nn.ModuleList, x: Tensor) -> Tensor:
     return x
 
 
-class _Shared(Generic[_Network]):
-    """A network that another one reads but does not own: a copy of that one reads the same."""
-
-    def __init__(self, network: _Network) -> None:
-        self.network = network
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
-
-
 class OFEPolicy(PolicyNetwork):
     """pi(zs)."""
 
     def __init__(self, config: Config, dims: Dimensions, features: Features) -> None:
         super().__init__()
-        self._features = _Shared(features)
+        self._features = Shared(features)
         sizes: OFENetwork = config.network
         inside = dims._replace(observation=features.state_size)
         self.inside = sizes.policy(config, inside, deterministic=True)
@@ -181,7 +169,7 @@ class OFECritic(CriticNetwork):
         self, config: Config, dims: Dimensions, features: Features, n_critics: int
     ) -> None:
         super().__init__()
-        self._features = _Shared(features)
+        self._features = Shared(features)
         sizes: OFENetwork = config.network
         # The action is among the features.
         self.inside = sizes.critic(config, Dimensions(features.both_size, 0, False), n_critics)
