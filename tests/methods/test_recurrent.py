@@ -11,13 +11,10 @@ from slow_updates import (
     DISCRETE,
     SlowSAC,
     SlowTD3,
-    Weights,
-    Window,
-    layer,
+    contexts,
     make_batch,
     make_learner,
 )
-from torch import Tensor
 
 from resel.agent import configure
 from resel.data import Windows
@@ -27,33 +24,6 @@ from resel.networks import Dimensions
 from resel.tasks import all_tasks, get_task
 
 METHODS = ["sac-gru", "mf-rnn"]
-
-
-def contexts(weights: Weights, trunk: str, window: Window) -> list[Tensor]:
-    """The GRU's output at o_0 .. o_L, from nothing: no memory, no last action, no last reward."""
-    gru = f"{trunk}.context_encoder.rnn.layers"
-    h = torch.zeros(weights[f"{gru}.weight_hh_l0"].shape[1], dtype=torch.float64)
-    found = []
-    for t, observation in enumerate(window.observations):
-        inputs = [
-            observation,
-            window.actions[t - 1] if t else torch.zeros_like(window.actions[0]),
-            window.rewards[t - 1 : t] if t else torch.zeros(1, dtype=torch.float64),
-        ]
-        x = torch.cat(
-            [
-                torch.relu(layer(weights, f"{trunk}.embeddings.{i}.linear", value))
-                for i, value in enumerate(inputs)
-                if f"{trunk}.embeddings.{i}.linear.weight" in weights
-            ]
-        )
-        from_input = weights[f"{gru}.weight_ih_l0"] @ x + weights[f"{gru}.bias_ih_l0"]
-        from_memory = weights[f"{gru}.weight_hh_l0"] @ h + weights[f"{gru}.bias_hh_l0"]
-        (r_x, z_x, n_x), (r_h, z_h, n_h) = from_input.chunk(3), from_memory.chunk(3)
-        reset, keep = torch.sigmoid(r_x + r_h), torch.sigmoid(z_x + z_h)
-        h = (1 - keep) * torch.tanh(n_x + reset * n_h) + keep * h
-        found.append(h)
-    return found
 
 
 SLOW: dict[str, type[SlowTD3 | SlowSAC]] = {"sac-gru": SlowSAC, "mf-rnn": SlowTD3}
