@@ -53,6 +53,7 @@ def run(argv: Sequence[str]) -> int:
         "return_std": result.return_std,
         "length_mean": result.length_mean,
         "success_rate": result.success_rate,
+        **result.inner_means,
         "env_kwargs": {**config.training.env_kwargs, **arguments.env_kwargs},
         "differs_from_training": sorted(changes),
     }
@@ -64,6 +65,9 @@ def run(argv: Sequence[str]) -> int:
         f"{config.task}: return {result.return_mean:.2f} ± {result.return_std:.2f} over "
         f"{arguments.episodes} episodes of {result.length_mean:.0f} steps{success}"
     )
+    if result.inner_means:
+        parts = " + ".join(f"{value:.2f}" for value in result.inner_means.values())
+        OUT.print(f"Of the episodes of a trial, in their order: {parts}")
     if changes:
         words = ", ".join(f"{name}={value}" for name, value in changes.items())
         OUT.print(escape(f"Not as in the evaluations of its training: {words}"), soft_wrap=True)

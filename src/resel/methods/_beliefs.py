@@ -67,7 +67,11 @@ def learn_beliefs(learner: Learner, batch: Batch, *, want_metrics: bool) -> Metr
 
 def belief_values(learner: Learner, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     """The loss of the beliefs, what they get wrong, and how far they move."""
-    vae, settings, generator = learner.networks["vae"], learner.settings, learner.generators["noise"]
+    vae, settings, generator = (
+        learner.networks["vae"],
+        learner.settings,
+        learner.generators["noise"],
+    )
     assert isinstance(vae, BeliefVAE)
     inputs, is_first = learner.inputs(batch)[0], batch.is_first
     mean, log_var = vae(inputs, is_first).chunk(2, -1)  # (rows, length, latent) each

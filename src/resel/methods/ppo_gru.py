@@ -21,7 +21,6 @@ from resel.methods._off_policy import presets
 from resel.methods.registry import Method
 from resel.networks import ActorCriticNetwork, LikelihoodPolicy
 
-
 ValueLoss = Literal["squared", "huber"]
 
 

@@ -2,7 +2,8 @@
 
 Dorfman, Shenfeld and Tamar 2021, Offline Meta Learning of Exploration (BOReL), in its form with new
 data, as Ni et al. 2022 run it. Beliefs are learned as VariBAD's are, and no gradient of SAC reaches
-their encoder. They are looked up with the encoder as it is now, not as it was when a step was taken.
+their encoder. They are looked up with the encoder as it is now, not as it was when a step was
+taken.
 """
 
 from __future__ import annotations

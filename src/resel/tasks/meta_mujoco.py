@@ -14,6 +14,7 @@ from resel.tasks.splits import TaskSplit
 from resel.tasks.strict import Sealed
 from resel.tasks.trial import HiddenGoal, Trial
 
+
 class TorsoPosition(gymnasium.ObservationWrapper[Any, Any, Any]):
     """Adds the position of the torso to a MuJoCo robot's observation."""
 

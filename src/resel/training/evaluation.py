@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,8 @@ class Evaluation:
     lengths: list[int]
     successes: list[bool] | None
     """From `info["success"]` at the end of each episode; None if the task does not tell."""
+    inner: list[list[float]] = field(default_factory=list)
+    """Of trials of several episodes: the return of each of these, trial by trial; else nothing."""
 
     @property
     def return_mean(self) -> float:
@@ -40,6 +42,19 @@ class Evaluation:
     @property
     def length_mean(self) -> float:
         return float(np.mean(self.lengths))
+
+    @property
+    def inner_means(self) -> dict[str, float]:
+        """Mean returns of the first, second, ... episode of a trial, by name.
+
+        An episode that was not reached counts as 0.
+        """
+        count = max(map(len, self.inner), default=0)
+        trials = [[*trial, *[0.0] * (count - len(trial))] for trial in self.inner]
+        return {
+            f"return_episode_{k + 1}": float(np.mean([trial[k] for trial in trials]))
+            for k in range(count)
+        }
 
     @property
     def success_rate(self) -> float | None:
@@ -63,12 +78,13 @@ def evaluate(
     returns: list[float] = []
     lengths: list[int] = []
     successes: list[bool] = []
+    inner: list[list[float]] = []
     for seed in seeds:
         observation, reward, total, length = env.reset(seed), 0.0, 0.0, 0
         if on_step is not None:
             on_step()
         state = actor.initial_state(1)
-        ended = False
+        ended, parts = False, list[float]()
         while not ended:
             policy, state = actor.observe(
                 observation[None], np.asarray([reward], np.float32), state
@@ -81,12 +97,18 @@ def evaluate(
             observation, reward = outcome.observation, outcome.reward
             total += reward
             length += 1
+            if outcome.episode is not None:
+                parts += [0.0] * (outcome.episode + 1 - len(parts))
+                parts[outcome.episode] += reward
             ended = outcome.terminated or outcome.truncated
         returns.append(total)
         lengths.append(length)
+        if parts:
+            inner.append(parts)
         if outcome.success is not None:
             successes.append(outcome.success)
-    return Evaluation(returns, lengths, successes if len(successes) == len(seeds) else None)
+    told = successes if len(successes) == len(seeds) else None
+    return Evaluation(returns, lengths, told, inner)
 
 
 class FinalScore(NamedTuple):
@@ -137,6 +159,7 @@ class Evaluator:
             "return_std": result.return_std,
             "length_mean": result.length_mean,
             "updates": updates,
+            **result.inner_means,
         }
         if result.success_rate is not None:
             values["success_rate"] = result.success_rate
