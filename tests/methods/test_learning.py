@@ -29,7 +29,7 @@ _QUICK: dict[str, Any] = {
     "lr_features": 3e-3,
     "feature_layers": 2,
     "lr_vae": 1e-2,
-    "vae_every": 1,
+    "vae_every": 2,
     "vae_updates": 4,
     "vae_after": 0,
     "target_every": 50,

@@ -87,7 +87,7 @@ class BeliefActorCritic(ValuedPolicy):
         return self._both(self._embed(seen))
 
     def _embed(self, seen: Tensor) -> Tensor:
-        parts = seen.split(self._sizes, -1)
+        parts = torch.split(seen, self._sizes, -1)
         pairs = zip(self.embeddings, parts, strict=True)
         return torch.cat([self._activation(layer(part)) for layer, part in pairs], -1)
 
