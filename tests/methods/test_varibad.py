@@ -430,7 +430,7 @@ def test_what_a_task_tells_of_itself_changes_nothing(method: str, tmp_path: Path
         agent.learn(320)
         assert agent.learner.updates
         agent.save(tmp_path / "agent")
-        again = Agent.load(tmp_path / "agent", env=make_env("TwoGoals-v0"), device="cpu")
+        again = Agent.load(tmp_path / "agent", env=lambda: make_env("TwoGoals-v0"), device="cpu")
         found.append({k: v.clone() for k, v in again.learner.weights().items()})
         columns = agent._trainer.buffer.column_sizes
         assert columns == ({} if wrapper is Silent else {"hidden": 1, "task": 1})

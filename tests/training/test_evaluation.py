@@ -13,6 +13,7 @@ from terminal import lines
 
 from resel import Agent
 from resel.cli import main
+from resel.envs import CheckedEnv
 from resel.tasks import make_env
 from resel.training import evaluate, evaluation_seeds
 
@@ -51,7 +52,7 @@ def agent_in(wrapper: type[Any]) -> Any:
 
 def test_the_return_of_every_episode_of_a_trial() -> None:
     agent = agent_in(Ends)
-    env = agent.make_evaluation_env()
+    env = CheckedEnv(Ends(make_env("TwoGoals-v0")))
     found = evaluate(agent.actor, env, evaluation_seeds(1, 4))
     assert sorted(map(tuple, found.inner)) == [(20.0,), (20.0,), (20.0, 40.0), (20.0, 40.0)]
     assert found.inner_means == {"return_episode_1": 20.0, "return_episode_2": 20.0}
@@ -61,7 +62,8 @@ def test_the_return_of_every_episode_of_a_trial() -> None:
 
 def test_what_is_no_number_of_an_episode_is_let_pass() -> None:
     agent = agent_in(Statistics)
-    found = evaluate(agent.actor, agent.make_evaluation_env(), evaluation_seeds(1, 2))
+    env = CheckedEnv(Statistics(make_env("TwoGoals-v0")))
+    found = evaluate(agent.actor, env, evaluation_seeds(1, 2))
     assert found.inner == [] and found.inner_means == {} and np.isfinite(found.return_mean)
     agent.close()
 
