@@ -37,8 +37,26 @@ BEYOND = ["methods", "fig-lr-others", "tmaze", "table-novel", "table-popgym", "f
 
 
 def paper_configs(name: str) -> list[Config]:
+    """Those of the paper's own method."""
     study = CATALOGUE[name].studies["paper"]
-    return [setting.config(seed) for setting in study.settings for seed in study.seeds]
+    own = [setting for setting in study.settings if setting.method is None]
+    return [setting.config(seed) for setting in own for seed in study.seeds]
+
+
+def test_lines_of_meta_rl_are_the_methods_of_their_sources() -> None:
+    found: dict[str, dict[str, str]] = {}
+    for setting in CATALOGUE["fig-meta"].studies["paper"].settings:
+        config = setting.config(1)
+        assert config.training.steps == 5_000_000
+        found.setdefault(setting.group, {})[setting.task] = config.method
+    tasks = ("AntDir-v0", "CheetahDir-v0", "HalfCheetahVel-v0", "Wind-v0")
+    lines = {group: [methods.get(task) for task in tasks] for group, methods in found.items()}
+    assert lines == {
+        "RESeL": ["resel"] * 4,
+        "MF-RNN": ["sac-gru", "sac-gru", "mf-rnn", "mf-rnn"],
+        "VariBad": ["varibad", "varibad", "varibad-off", "varibad-off"],
+        "RL2": ["rl2"] * 4,
+    }
 
 
 def test_every_figure_and_table_is_there() -> None:

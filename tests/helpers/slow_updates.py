@@ -6,7 +6,7 @@ function that writes out the contexts of a window.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,6 +121,43 @@ def gru_step(weights: Weights, name: str, x: Tensor, h: Tensor) -> Tensor:
 
 Contexts = Callable[[Weights, str, Window], list[Tensor]]
 """From the weights of a network and the name of its trunk to the contexts at o_0 .. o_L."""
+
+
+def gru(weights: Weights, name: str, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """The outputs of a GRU, from nothing."""
+    h = torch.zeros(weights[f"{name}.weight_hh_l0"].shape[1], dtype=torch.float64)
+    found = []
+    for x in inputs:
+        from_input = weights[f"{name}.weight_ih_l0"] @ x + weights[f"{name}.bias_ih_l0"]
+        from_memory = weights[f"{name}.weight_hh_l0"] @ h + weights[f"{name}.bias_hh_l0"]
+        (r_x, z_x, n_x), (r_h, z_h, n_h) = from_input.chunk(3), from_memory.chunk(3)
+        reset, keep = torch.sigmoid(r_x + r_h), torch.sigmoid(z_x + z_h)
+        h = (1 - keep) * torch.tanh(n_x + reset * n_h) + keep * h
+        found.append(h)
+    return found
+
+
+def embedded(weights: Weights, names: Sequence[str], window: Window) -> list[Tensor]:
+    """Layers with ReLU of o_t, a_{t-1} and r_{t-1}, as far as there are such layers."""
+    found = []
+    for t, observation in enumerate(window.observations):
+        inputs = [
+            observation,
+            window.actions[t - 1] if t else torch.zeros_like(window.actions[0]),
+            window.rewards[t - 1 : t] if t else torch.zeros(1, dtype=torch.float64),
+        ]
+        pairs = [
+            (name, x) for name, x in zip(names, inputs, strict=True) if f"{name}.weight" in weights
+        ]
+        found.append(torch.cat([torch.relu(layer(weights, name, x)) for name, x in pairs]))
+    return found
+
+
+def contexts(weights: Weights, trunk: str, window: Window) -> list[Tensor]:
+    """The GRU's output at o_0 .. o_L, from nothing: no memory, no last action, no last reward."""
+    names = [f"{trunk}.embeddings.{i}.linear" for i in range(3)]
+    inputs = embedded(weights, names, window)
+    return gru(weights, f"{trunk}.context_encoder.rnn.layers", inputs)
 
 
 class SlowLearner:

@@ -268,7 +268,8 @@ class AgentKeywords(LoopKeywords, total=False):
     activation: Literal["relu", "leaky_relu", "elu", "tanh"]
     """What follows a hidden layer: relu, leaky_relu or elu."""
     initialisation: (
-        Literal["torch", "fan_out", "orthogonal"] | Literal["torch", "xavier", "orthogonal"]
+        Literal["torch", "fan_out", "orthogonal", "normc"]
+        | Literal["torch", "xavier", "orthogonal"]
     )
     """First weights: torch's own, or fan_out, near zero in the last layer (pomdp-baselines)."""
     log_std_min: float
@@ -326,7 +327,7 @@ class AgentKeywords(LoopKeywords, total=False):
     """Outputs of the layer that embeds [o_t, a_t] for the critic's heads; 0 hands over both."""
     encoder_per_critic: bool
     """Give every critic head embeddings, a context encoder and a shortcut of its own."""
-    head_initialisation: Literal["torch", "fan_out", "orthogonal"]
+    head_initialisation: Literal["torch", "fan_out", "orthogonal", "normc"]
     """First weights of the heads: torch's own, or fan_out: within 1/sqrt(outputs), near zero in the
     last layer."""
     difference_embedding: int
@@ -353,6 +354,8 @@ class AgentKeywords(LoopKeywords, total=False):
     step teaches nothing, as in the source."""
     clip: float
     """How far the probability ratio, and the value, may move in the losses of one rollout."""
+    value_loss: Literal["squared", "huber"]
+    """Errors of the value count squared, or from 1 on by their size (huber)."""
     log_std_start: float
     """Box: the log of the standard deviation at the start."""
     n_tasks: int
@@ -408,6 +411,35 @@ class AgentKeywords(LoopKeywords, total=False):
     """Episodes are cut after this many steps, but for those that count in evaluations."""
     action_scale: float
     """Actions are the network's outputs times this; the environment cuts them at -1 and 1."""
+    lr_vae: float
+    """Learning rate of the encoder of beliefs and of its decoder."""
+    decodes: Literal["reward", "observation"]
+    """What beliefs foretell: the reward of a step, or the observation after it."""
+    elbo_terms: int | None
+    """Beliefs of a trial, drawn at random, that foretell it; None takes all."""
+    decoded_steps: int | None
+    """Steps of a trial, drawn at random, that each of them foretells; None takes all."""
+    normalize_beliefs: bool
+    """Scale what the policy reads, observation and belief, by its running mean and deviation; the
+    encoder of beliefs reads observations as they are."""
+    batch_trials: int
+    """Whole trials in a batch for the beliefs, drawn from all that the replay buffer holds."""
+    vae_updates: int
+    """Updates of the beliefs after each rollout."""
+    vae_after: int
+    """None of them before finished trials have had this many steps."""
+    max_vae_gradient_norm: float
+    """Gradients of the encoder of beliefs, and of its decoder, are made this long at most."""
+    decoder_width: int
+    """Width of the decoder's first hidden layer."""
+    decoder_last_width: int
+    """Width of its second and last one."""
+    policy_embedding: int
+    """Outputs of the layer that embeds o_t for policy and value, and of that for the belief."""
+    bounded_mean: bool
+    """Box: keep the mean of the policy within the bounds of actions, by tanh."""
+    vae_every: int
+    """Updates of SAC for each of the beliefs, which learn from the trials of the same batch."""
     n_layers: int
     """Blocks on top of each other."""
     state_size: int

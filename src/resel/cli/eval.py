@@ -56,6 +56,7 @@ def run(argv: Sequence[str]) -> int:
         "length_mean": result.length_mean,
         "success_rate": result.success_rate,
         "adaptation_steps": result.adaptation_steps,
+        **result.inner_means,
         "env_kwargs": {**config.training.env_kwargs, **arguments.env_kwargs},
         "differs_from_training": sorted(changes),
     }
@@ -75,6 +76,9 @@ def run(argv: Sequence[str]) -> int:
             "not count.",
             soft_wrap=True,
         )
+    if result.inner_means:
+        parts = " + ".join(f"{value:.2f}" for value in result.inner_means.values())
+        OUT.print(f"Of the episodes of a trial, in their order: {parts}", soft_wrap=True)
     if changes:
         words = ", ".join(f"{name}={value}" for name, value in changes.items())
         OUT.print(escape(f"Not as in the evaluations of its training: {words}"), soft_wrap=True)

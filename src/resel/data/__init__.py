@@ -5,6 +5,7 @@ from resel.data.packing import Batch, pack, pack_episodes
 from resel.data.priorities import Priorities
 from resel.data.rollout import Rollout, Taken
 from resel.data.samplers import (
+    Episodes,
     Histories,
     NewestEpisodes,
     PrioritizedTransitions,
@@ -25,6 +26,7 @@ __all__ = [
     "TRIAL",
     "Batch",
     "EpisodeSlice",
+    "Episodes",
     "Histories",
     "Moment",
     "NewestEpisodes",

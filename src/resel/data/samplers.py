@@ -50,6 +50,22 @@ class Trajectories:
 
 
 @dataclass(frozen=True)
+class Episodes:
+    """`count` different whole episodes, or all there are."""
+
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.count:,} whole episodes"
+
+    def draw(
+        self, buffer: ReplayBuffer, rng: np.random.Generator, suitable_rows: SuitableRows
+    ) -> Batch:
+        slices = buffer.sample(0, rng, self.count)
+        return pack(buffer, slices, suitable_rows([piece.length + 1 for piece in slices]))
+
+
+@dataclass(frozen=True)
 class WindowsBySteps:
     """Windows of `length` steps, episodes in proportion to theirs, until there are `steps`."""
 

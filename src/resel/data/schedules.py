@@ -64,9 +64,14 @@ class PerRollout:
 
     steps: int
     updates: int = 1
+    further: int = 0
+    """Updates besides, once there are finished episodes of `after` steps together."""
+    after: int = 0
 
     def due(self, moment: Moment) -> int:
-        return self.updates * (moment.step // self.steps - moment.before // self.steps)
+        rollouts = moment.step // self.steps - moment.before // self.steps
+        further = self.further if moment.finished >= max(self.after, 1) else 0
+        return rollouts * (self.updates + further)
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,8 @@ class StepResult(NamedTuple):
     truncated: bool
     success: bool | None
     """What `info["success"]` said; None if it said nothing."""
+    episode: int | None = None
+    """Which episode of a trial of several it was, from 0 on, as `info["episode"]` said."""
 
 
 class AnyEnv(ABC):
@@ -195,6 +197,7 @@ class CheckedEnv(AnyEnv):
                 if not isinstance(info, Mapping):
                     raise self._wrong_step(f"{_kind(info)} as info", where)
                 success = bool(info["success"]) if "success" in info else None
+                episode = _inner_episode(info.get("episode"))
             else:
                 raise self._wrong_step(_kind(outcome), where)
         except EnvironmentFault:
@@ -210,7 +213,7 @@ class CheckedEnv(AnyEnv):
         if self._steps >= self._cap and not terminated:
             truncated = True
             self._tell_of_cap()
-        return StepResult(encoded, value, bool(terminated), bool(truncated), success)
+        return StepResult(encoded, value, bool(terminated), bool(truncated), success, episode)
 
     @property
     def can_rebuild(self) -> bool:
@@ -314,6 +317,12 @@ def title(env: Env) -> str:
     """What people call an environment: its id, or the class it is of."""
     spec = getattr(env, "spec", None)
     return type(env.unwrapped).__name__ if spec is None else str(spec.id)
+
+
+def _inner_episode(told: Any) -> int | None:
+    """The number of an episode within a trial; others tell other things by that name."""
+    counts = isinstance(told, int | np.integer) and not isinstance(told, bool) and told >= 0
+    return int(told) if counts else None
 
 
 def _kind(value: Any) -> str:

@@ -24,6 +24,8 @@ _CRITIC = 1e-3 / 3e-4
 _VELOCITY_TASKS = tuple(f"{robot}BLT-V-v0" for robot in ("Ant", "HalfCheetah", "Hopper", "Walker"))
 _ENCODER_TASKS = tuple(f"{r}BLT-{s}-v0" for r in ("HalfCheetah", "Walker") for s in "PV")
 _ON_DIRECTIONS, _OFF_DIRECTIONS = ("sac-gru", "varibad"), ("mf-rnn", "varibad-off")
+_META_LINES = {"sac-gru": "MF-RNN", "varibad-off": "VariBad"}
+"""Lines of meta-RL that go by the name of another method."""
 _WALKER = "WalkerBLT-V-v0"
 _RATES_ENCODER = (1e-6, 5e-6, 1e-5, 5e-5, 1e-4, 3e-4)
 _RATES_OTHER = (5e-6, 1e-5, 5e-5, 1e-4, 3e-4, 6e-4, 1.2e-3)
@@ -95,7 +97,7 @@ def _meta() -> Iterator[Setting]:
     for setting in _family("meta-RL", "fig-meta"):
         directions = setting.task in ("AntDir-v0", "CheetahDir-v0")
         if setting.method not in (_OFF_DIRECTIONS if directions else _ON_DIRECTIONS):
-            yield replace(setting, group="MF-RNN") if setting.method == "sac-gru" else setting
+            yield replace(setting, group=_META_LINES.get(setting.method or "", setting.group))
 
 
 def _key_to_door() -> Iterator[Setting]:

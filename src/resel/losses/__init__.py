@@ -26,6 +26,7 @@ from resel.losses.context import (
     task_means,
     transition_error,
 )
+from resel.losses.elbo import elbo_loss, with_last
 from resel.losses.gaussian import gaussian_kl, kl_from_standard, product_of_gaussians
 from resel.losses.quantile import quantile_huber_loss, quantile_target, truncated_quantiles
 from resel.losses.td import (
@@ -47,6 +48,7 @@ __all__ = [
     "continues",
     "critic_loss",
     "diversity",
+    "elbo_loss",
     "forward_policy_term",
     "gaussian_kl",
     "kl_from_standard",
@@ -70,4 +72,5 @@ __all__ = [
     "time_of",
     "transition_error",
     "truncated_quantiles",
+    "with_last",
 ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import mse_loss, smooth_l1_loss
 
 
 def continues(mask: Tensor, is_first: Tensor) -> Tensor:
@@ -64,7 +65,14 @@ def clipped_policy_term(
     return -torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
 
 
-def clipped_value_term(value: Tensor, acted_value: Tensor, target: Tensor, clip: float) -> Tensor:
-    """The larger squared error of the value, and of one that stays within `clip` of the former."""
+def clipped_value_term(
+    value: Tensor, acted_value: Tensor, target: Tensor, clip: float, *, huber: bool = False
+) -> Tensor:
+    """The larger error of the value, and of one that stays within `clip` of the former.
+
+    Errors are squared, or with `huber` 0.5 d^2 below 1 and |d| - 0.5 from there on.
+    """
     near = acted_value + (value - acted_value).clamp(-clip, clip)
-    return torch.maximum((value - target).square(), (near - target).square())
+    error = smooth_l1_loss if huber else mse_loss
+    far_off, near_off = (error(v, target, reduction="none") for v in (value, near))
+    return torch.maximum(far_off, near_off)

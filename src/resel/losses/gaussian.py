@@ -26,7 +26,7 @@ def kl_from_standard(mean: Tensor, variance: Tensor) -> Tensor:
     return 0.5 * (variance + mean.square() - 1 - variance.log())
 
 
-def gaussian_kl(mean: Tensor, log_std: Tensor, new_mean: Tensor, new_log_std: Tensor) -> Tensor:
-    """KL(old || new) of diagonal Gaussians (..., A), summed over the entries. (...)"""
-    spread = (2 * log_std).exp() + (mean - new_mean).square()
-    return (new_log_std - log_std + 0.5 * spread * (-2 * new_log_std).exp() - 0.5).sum(-1)
+def gaussian_kl(mean: Tensor, log_std: Tensor, other_mean: Tensor, other_log_std: Tensor) -> Tensor:
+    """KL(first || other) of diagonal Gaussians, summed over the entries. (..., A) -> (...)"""
+    spread = (2 * log_std).exp() + (mean - other_mean).square()
+    return (other_log_std - log_std + 0.5 * spread * (-2 * other_log_std).exp() - 0.5).sum(-1)

@@ -15,6 +15,7 @@ from resel.methods import (
     ppo_gru,
     promp,
     resel,
+    rl2,
     sac,
     sac_gru,
     sac_mlp,
@@ -24,6 +25,8 @@ from resel.methods import (
     td3_ofe,
     td7,
     tqc,
+    varibad,
+    varibad_off,
 )
 from resel.methods._encoder_rate import EncoderRate
 from resel.methods.adaptation import Adaptation, Phase
@@ -65,6 +68,9 @@ for _module in (
     epi,
     pearl,
     promp,
+    rl2,
+    varibad,
+    varibad_off,
 ):
     register_method(_module.METHOD)
 

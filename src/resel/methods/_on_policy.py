@@ -11,7 +11,7 @@ import dataclasses
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -33,7 +33,14 @@ from resel.data import (
 from resel.errors import ConfigError
 from resel.methods._encoder_rate import EncoderRate
 from resel.methods.base import Learner, Metrics
-from resel.networks import ActorCritic, ContextInputs, Dimensions, LikelihoodPolicy, Network
+from resel.networks import (
+    ActorCritic,
+    ContextInputs,
+    Dimensions,
+    LikelihoodPolicy,
+    Network,
+    ValuedPolicy,
+)
 from resel.optim import ParameterGroup, build_optimizer
 from resel.randomness import torch_stream
 
@@ -83,6 +90,7 @@ class OnPolicyLearner(Learner):
 
     follows = ()
     on_policy = True
+    adam_epsilon: ClassVar[float] = 1e-5
     settings: OnPolicySettings
 
     def __init__(self, *arguments: Any) -> None:
@@ -113,7 +121,7 @@ class OnPolicyLearner(Learner):
         return {"policy": ActorCritic(dims, config)}
 
     def optimizer_of(self, groups: Sequence[ParameterGroup]) -> torch.optim.Optimizer:
-        return build_optimizer(groups, eps=1e-5)
+        return build_optimizer(groups, eps=self.adam_epsilon)
 
     @property
     def sampler(self) -> Sampler:
@@ -150,10 +158,11 @@ class OnPolicyLearner(Learner):
             parts += [
                 batch.rows(part.to(self.device)) for part in order.chunk(settings.minibatches)
             ]
-        self._move_scales()
+        self._move_scales(batch)
         return parts
 
-    def _move_scales(self) -> None:
+    def _move_scales(self, batch: Batch) -> None:
+        """Take in the rollout, of which this is the batch."""
         seen = self._rollout.counted("observation")
         self.normalizer.update(seen.reshape(-1, seen.shape[-1]))
         if not self.reward_scale.enabled:
@@ -170,8 +179,9 @@ class OnPolicyLearner(Learner):
     def _judged(self, batch: Batch) -> Batch:
         """A batch with inputs as they were seen, and what its losses need of the acting policy."""
         settings = self.settings
-        inputs, action = self.inputs(batch)
-        policy, value = self.policy.evaluate(inputs, batch.is_first, batch.state)
+        action = self.dims.taken(batch.action)
+        seen = self.seen(batch)
+        policy, value = self.judge(dataclasses.replace(batch, extras=seen))
         ended = batch.mask & ~losses.continues(batch.mask, batch.is_first)
         cut = batch.extras["truncated"][..., 0].bool() if "truncated" in batch.extras else ended
         advantage = losses.advantages(
@@ -190,9 +200,23 @@ class OnPolicyLearner(Learner):
             "target": advantage + value,
             "advantage": self.scaled(advantage, batch.mask),
         }
-        seen = {f"seen_{name}": part for name, part in inputs._asdict().items()}
         known = {name: column[..., None] for name, column in columns.items()}
         return dataclasses.replace(batch, extras={**known, **seen})
+
+    def seen(self, batch: Batch) -> dict[str, Tensor]:
+        """What the networks read, as columns: it stays what it was while scales move on."""
+        inputs, _ = self.inputs(batch)
+        return {f"seen_{name}": part for name, part in inputs._asdict().items()}
+
+    def judge(self, batch: Batch) -> tuple[LikelihoodPolicy, Tensor]:
+        """Distributions and values (rows, length) from these columns."""
+        inputs = ContextInputs(*(batch.extras[f"seen_{name}"] for name in ContextInputs._fields))
+        return self.policy.evaluate(inputs, batch.is_first, batch.state)
+
+    @staticmethod
+    def is_judged(batch: Batch) -> bool:
+        """Whether it is part of a rollout, and has what the losses need."""
+        return "advantage" in batch.extras
 
     def scaled(self, advantage: Tensor, mask: Tensor) -> Tensor:
         """Advantages as the policy's loss takes them."""
@@ -201,7 +225,7 @@ class OnPolicyLearner(Learner):
     def update(self, batch: Batch, *, want_metrics: bool = False) -> Metrics:
         metrics: Metrics = {}
         batch = batch.to(self.device)
-        if "advantage" not in batch.extras:
+        if not self.is_judged(batch):
             batch = self._judged(batch)
         values, found = self._values(batch)
         self.step("policy", values, metrics if want_metrics else None)
@@ -215,8 +239,7 @@ class OnPolicyLearner(Learner):
 
     def _values(self, batch: Batch) -> tuple[list[Tensor], Metrics]:
         settings, n, mask = self.settings, batch.steps, batch.mask
-        inputs = ContextInputs(*(batch.extras[f"seen_{name}"] for name in ContextInputs._fields))
-        policy, value = self.policy.evaluate(inputs, batch.is_first, batch.state)
+        policy, value = self.judge(batch)
         known = {name: column[..., 0] for name, column in batch.extras.items()}
         policy_term, value_term = self.terms(policy, value, self.dims.taken(batch.action), known)
         policy_loss = losses.masked_mean(policy_term, mask, n)
@@ -242,9 +265,9 @@ class OnPolicyLearner(Learner):
         """
 
     @property
-    def policy(self) -> ActorCritic:
+    def policy(self) -> ValuedPolicy:
         policy = self.networks["policy"]
-        assert isinstance(policy, ActorCritic)
+        assert isinstance(policy, ValuedPolicy)
         return policy
 
     def extra_state(self) -> dict[str, Tensor]:

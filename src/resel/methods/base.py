@@ -289,14 +289,18 @@ class Learner(ABC):
                 f"gradient_norm/{name}/{group.name}": row.norm()
                 for group, row in zip(groups, gradients(groups), strict=True)
             }
-        if self.max_gradient_norm is not None:
-            clip_gradients(groups, self.max_gradient_norm)
+        self.shorten(name)
         optimizer.found_inf = skipped  # type: ignore[attr-defined]  # as torch's GradScaler does
         optimizer.step()
         self._skipped[name] = skipped
         for norm in self._norms[name]:
             norm.keep(skipped)
         return skipped
+
+    def shorten(self, name: str) -> None:
+        """Shorten the gradients of a network that are too long."""
+        if self.max_gradient_norm is not None:
+            clip_gradients(self.groups[name], self.max_gradient_norm)
 
     @torch.no_grad()
     def follow(self, tau: float, *names: str) -> None:

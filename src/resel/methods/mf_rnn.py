@@ -6,8 +6,9 @@ the last reward is not read, one GRU serves both critics, the policy learns at e
 climbs the smaller of the two critics, and both targets move at every update.
 
 On meta-RL tasks it has the sizes, batches and rhythm that are drawn there: HalfCheetahVel and Wind
-are TD3 with an LSTM in the source as well; AntDir and CheetahDir are SAC there (`sac-gru-400-oar`,
-which is `sac-gru`) and stay TD3 here, because a method has one rule. Updates come one by one
+are TD3 with an LSTM in the source as well; AntDir and CheetahDir are SAC there (`sac-gru-400-oar`),
+so the line MF-RNN of the figure is `sac-gru` on these two. Asked for by name, this method is TD3 on
+them too, because a method has one rule. Updates come one by one
 between the steps, in the source in bursts after whole episodes; those it makes for the random steps
 of the warm-up, all at once, are left out.
 """
@@ -77,6 +78,7 @@ METHOD = Method(
         _SMALL,
         families={"meta-RL": {**_recurrent.TRIALS, "reward_embedding": 16}},
         tasks={
+            "TwoGoals-v0": {"reward_embedding": 16},
             "HalfCheetahVel-v0": {"encoder": "lstm", "context_length": 64},
             "Wind-v0": {**_recurrent.WIND, "encoder": "lstm", "context_length": 64},
         },

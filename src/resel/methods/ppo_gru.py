@@ -10,16 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
 from resel import losses
-from resel.config import positive
+from resel.config import one_of, positive
 from resel.methods import _on_policy
 from resel.methods._off_policy import presets
 from resel.methods.registry import Method
 from resel.networks import ActorCriticNetwork, LikelihoodPolicy
+
+ValueLoss = Literal["squared", "huber"]
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,13 @@ class PPOSettings(_on_policy.OnPolicySettings):
 
     clip: float = 0.2
     """How far the probability ratio, and the value, may move in the losses of one rollout."""
+    value_loss: ValueLoss = "squared"
+    """Errors of the value count squared, or from 1 on by their size (huber)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         positive(self, "clip")
+        one_of(self, "value_loss", ValueLoss)
 
 
 class PPOLearner(_on_policy.OnPolicyLearner):
@@ -46,10 +51,11 @@ class PPOLearner(_on_policy.OnPolicyLearner):
         self, policy: LikelihoodPolicy, value: Tensor, action: Tensor, known: Mapping[str, Tensor]
     ) -> tuple[Tensor, Tensor]:
         clip = self.settings.clip
-        log_prob = policy.log_prob(action)
+        log_prob, huber = policy.log_prob(action), self.settings.value_loss == "huber"
+        off = losses.clipped_value_term(value, known["value"], known["target"], clip, huber=huber)
         return (
             losses.clipped_policy_term(log_prob, known["log_prob"], known["advantage"], clip),
-            losses.clipped_value_term(value, known["value"], known["target"], clip) / 2,
+            off / 2,
         )
 
 

@@ -2,10 +2,18 @@
 
 import sys
 
-from resel.networks.actor_critic import ActorCritic, ActorCriticNetwork
+from resel.networks.actor_critic import ActorCritic, ActorCriticNetwork, ValuedPolicy
 from resel.networks.adaptable import AdaptableNetwork, AdaptablePolicy
 from resel.networks.base import CriticNetwork, LrScope, Network, PolicyNetwork
 from resel.networks.batch_norm import BatchNorm, batch_norms, by_running_statistics
+from resel.networks.belief_policies import (
+    BeliefActorCritic,
+    BeliefActorCriticNetwork,
+    BeliefCritic,
+    BeliefNetwork,
+    BeliefPolicy,
+)
+from resel.networks.beliefs import BeliefVAE, Decoded
 from resel.networks.context import ContextCritic, ContextNetwork, ContextPolicy
 from resel.networks.distributions import (
     Categorical,
@@ -28,7 +36,7 @@ from resel.networks.encoders import (
     register_encoder,
 )
 from resel.networks.heads import ActivatedHeads, Activation, Initialisation, activated_mlp
-from resel.networks.inputs import ContextInputs, Dimensions, sequence_inputs
+from resel.networks.inputs import ContextInputs, Dimensions, previous, sequence_inputs
 from resel.networks.latent import (
     LatentCritic,
     LatentNetwork,
@@ -53,12 +61,19 @@ __all__ = [
     "AdaptableNetwork",
     "AdaptablePolicy",
     "BatchNorm",
+    "BeliefActorCritic",
+    "BeliefActorCriticNetwork",
+    "BeliefCritic",
+    "BeliefNetwork",
+    "BeliefPolicy",
+    "BeliefVAE",
     "Categorical",
     "ContextCritic",
     "ContextInputs",
     "ContextNetwork",
     "ContextPolicy",
     "CriticNetwork",
+    "Decoded",
     "Deterministic",
     "Dimensions",
     "Draw",
@@ -103,6 +118,7 @@ __all__ = [
     "StochasticPolicy",
     "TokenNetwork",
     "TransitionModel",
+    "ValuedPolicy",
     "activated_mlp",
     "batch_norms",
     "build_encoder",
@@ -111,6 +127,7 @@ __all__ = [
     "encoders",
     "is_compiling",
     "kernels_are_compiled",
+    "previous",
     "register_encoder",
     "sequence_inputs",
 ]

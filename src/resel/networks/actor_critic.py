@@ -1,6 +1,7 @@
 """Policy and value on one context encoder, for methods that learn from what they just did.
 
     o_t, (a_{t-1}), (r_{t-1}) --a layer for each kind, or none--> context encoder --> context_t
+    (context_t --a layer--> context_t)
     context_t --tanh layers--> distribution of a_t
     context_t --tanh layers--> V_t
 
@@ -9,6 +10,7 @@ Box actions are Gaussian with one deviation for all situations, and the environm
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -26,7 +28,28 @@ _MEAN_GAIN, _VALUE_GAIN = 1.0, 2**0.5
 
 
 @dataclass(frozen=True)
-class ActorCriticNetwork:
+class HeadSizes:
+    """Sizes of the heads of policy and value."""
+
+    head_width: Count = scaled(64)
+    """Width of the hidden layers of policy and value."""
+    head_layers: Count = 2
+    """Hidden layers of each."""
+    activation: Activation = "tanh"
+    """What follows a hidden layer: relu, leaky_relu or tanh."""
+    head_initialisation: Initialisation = "orthogonal"
+    """First weights of the heads: torch's own, fan_out, orthogonal or normc."""
+    log_std_start: float = only_for("Box", 0.0)
+    """Box: the log of the standard deviation at the start."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, "head_width", "head_layers")
+        one_of(self, "activation", Activation)
+        one_of(self, "head_initialisation", Initialisation)
+
+
+@dataclass(frozen=True)
+class ActorCriticNetwork(HeadSizes):
     """Sizes of policy and value."""
 
     observation_embedding: Count = scaled(0)
@@ -37,22 +60,14 @@ class ActorCriticNetwork:
     """Outputs of the layer that embeds the last reward; 0 leaves it out."""
     width: Count = scaled(64)
     """Width of the context encoder."""
-    head_width: Count = scaled(64)
-    """Width of the hidden layers of policy and value."""
-    head_layers: Count = 2
-    """Hidden layers of each."""
-    activation: Activation = "tanh"
-    """What follows a hidden layer: relu, leaky_relu or tanh."""
-    head_initialisation: Initialisation = "orthogonal"
-    """First weights of the heads: torch's own, fan_out or orthogonal."""
-    log_std_start: float = only_for("Box", 0.0)
-    """Box: the log of the standard deviation at the start."""
+    context_size: Count = scaled(0)
+    """Outputs of a linear layer with ReLU behind the encoder; 0 leaves it out."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         at_least(self, 0, "observation_embedding", "action_embedding", "reward_embedding")
-        at_least(self, 1, "width", "head_width", "head_layers")
-        one_of(self, "activation", Activation)
-        one_of(self, "head_initialisation", Initialisation)
+        at_least(self, 0, "context_size")
+        at_least(self, 1, "width")
 
     @property
     def reward_input(self) -> bool:
@@ -60,13 +75,48 @@ class ActorCriticNetwork:
         return self.reward_embedding > 0
 
 
-class ActorCritic(PolicyNetwork):
+class ValuedPolicy(PolicyNetwork):
+    """A policy and a value that read the same: what on-policy methods act with."""
+
+    head: nn.Sequential
+    value_head: nn.Sequential
+
+    def _make_heads(self, inputs: int, dims: Dimensions, sizes: HeadSizes) -> None:
+        widths = [sizes.head_width] * sizes.head_layers
+        how = (sizes.activation, sizes.head_initialisation)
+        self._discrete = dims.discrete
+        self.head = activated_mlp(inputs, widths, dims.action, *how, _MEAN_GAIN)
+        self.value_head = activated_mlp(inputs, widths, 1, *how, _VALUE_GAIN)
+        if not dims.discrete:
+            self.log_std = nn.Parameter(torch.full((dims.action,), sizes.log_std_start))
+
+    def _distribution(self, x: Tensor) -> LikelihoodPolicy:
+        output: Tensor = self.head(x)
+        if self._discrete:
+            return Categorical.from_output(output)
+        return Gaussian(output, self.log_std.expand_as(output) + 0)  # made anew while acting
+
+    def _both(self, x: Tensor) -> tuple[LikelihoodPolicy, Tensor]:
+        """Distributions and values (rows, length)."""
+        value: Tensor = self.value_head(x)
+        return self._distribution(x), value.squeeze(-1)
+
+    @abstractmethod
+    def evaluate(
+        self, inputs: ContextInputs, is_first: Tensor, state: State
+    ) -> tuple[LikelihoodPolicy, Tensor]:
+        """Distributions and values (rows, length) over rows that begin with a memory.
+
+        `state` is nothing where all of them begin without one.
+        """
+
+
+class ActorCritic(ValuedPolicy):
     """pi(a | history) and V(history)."""
 
     def __init__(self, dims: Dimensions, config: Config) -> None:
         super().__init__()
         sizes: ActorCriticNetwork = config.network
-        self._discrete = dims.discrete
         kinds = [(dims.observation, sizes.observation_embedding)]
         kinds += [(dims.action, sizes.action_embedding)] if sizes.action_embedding else []
         kinds += [(1, sizes.reward_embedding)] if sizes.reward_embedding else []
@@ -83,12 +133,10 @@ class ActorCritic(PolicyNetwork):
         else:
             self.before = nn.Linear(inputs, sizes.width)
             self.encoder = build_encoder(config, sizes.width)
-        widths = [sizes.head_width] * sizes.head_layers
-        how = (sizes.activation, sizes.head_initialisation)
-        self.head = activated_mlp(sizes.width, widths, dims.action, *how, _MEAN_GAIN)
-        self.value_head = activated_mlp(sizes.width, widths, 1, *how, _VALUE_GAIN)
-        if not dims.discrete:
-            self.log_std = nn.Parameter(torch.full((dims.action,), sizes.log_std_start))
+        self.after: nn.Module = nn.Identity()
+        if sizes.context_size:
+            self.after = nn.Sequential(nn.Linear(sizes.width, sizes.context_size), nn.ReLU())
+        self._make_heads(sizes.context_size or sizes.width, dims, sizes)
 
     def _embed(self, inputs: ContextInputs) -> Tensor:
         parts = (inputs.observation, inputs.last_action, inputs.last_reward)
@@ -96,15 +144,9 @@ class ActorCritic(PolicyNetwork):
         pairs = zip(self.embeddings, read, strict=True)
         return self.before(torch.cat([layer(part) for layer, part in pairs], -1))  # type: ignore[no-any-return]
 
-    def _distribution(self, context: Tensor) -> LikelihoodPolicy:
-        output: Tensor = self.head(context)
-        if self._discrete:
-            return Categorical.from_output(output)
-        return Gaussian(output, self.log_std.expand_as(output) + 0)  # made anew while acting
-
     def context(self, inputs: ContextInputs, is_first: Tensor) -> Tensor:
-        """What it remembers at every step. (rows, length, width)"""
-        found: Tensor = self.encoder(self._embed(inputs), is_first)
+        """What it remembers at every step. (rows, length, size)"""
+        found: Tensor = self.after(self.encoder(self._embed(inputs), is_first))
         return found
 
     def forward(self, inputs: ContextInputs, is_first: Tensor) -> LikelihoodPolicy:
@@ -113,32 +155,12 @@ class ActorCritic(PolicyNetwork):
     def evaluate(
         self, inputs: ContextInputs, is_first: Tensor, state: State
     ) -> tuple[LikelihoodPolicy, Tensor]:
-        """Distributions and values (rows, length) over rows that begin with a memory.
-
-        `state` is nothing where all of them begin without one.
-        """
-        if not state:
-            context = self.context(inputs, is_first)
-        else:
-            context = self._context_from(self._embed(inputs), is_first, state)
-        value: Tensor = self.value_head(context)
-        return self._distribution(context), value.squeeze(-1)
-
-    def _context_from(self, x: Tensor, is_first: Tensor, state: State) -> Tensor:
-        """Step by step, because rows begin in the middle of an episode."""
-        found = []
-        for t in range(x.shape[1]):
-            starts = is_first[:, t]
-            state = tuple(
-                part.masked_fill(starts.view(-1, *[1] * (part.dim() - 1)), 0) for part in state
-            )
-            y, state = self.encoder.step(x[:, t], state)
-            found.append(y)
-        return torch.stack(found, 1)
+        context = self.encoder.forward_from(self._embed(inputs), is_first, state)
+        return self._both(self.after(context))
 
     def step(self, inputs: ContextInputs, state: State) -> tuple[LikelihoodPolicy, State]:
         context, state = self.encoder.step(self._embed(inputs), state)
-        return self._distribution(context), state
+        return self._distribution(self.after(context)), state
 
     def initial_state(self, rows: int) -> State:
         return self.encoder.initial_state(rows)
@@ -147,4 +169,6 @@ class ActorCritic(PolicyNetwork):
         return self.encoder.suitable_rows(lengths)
 
     def context_parameters(self, scope: LrScope) -> Iterable[Tensor]:
-        return self.encoder.parameters()
+        yield from self.encoder.parameters()
+        if scope == "encoder":
+            yield from self.after.parameters()

@@ -18,10 +18,11 @@ from torch.nn import functional as F
 from resel.networks.ensemble import plain_heads
 
 Activation = Literal["relu", "leaky_relu", "elu", "tanh"]
-Initialisation = Literal["torch", "fan_out", "orthogonal"]
+Initialisation = Literal["torch", "fan_out", "orthogonal", "normc"]
 """torch: its default, uniform in ±1/sqrt(inputs). fan_out: hidden weights uniform in
 ±1/sqrt(outputs), their biases 0.1, the last layer within ±3e-3 (critic) or ±1e-3 (policy).
-orthogonal: hidden weights times sqrt(2), the last layer times what it is given, biases 0."""
+orthogonal: hidden weights times sqrt(2), the last layer times what it is given, biases 0. normc:
+the weights of every unit are normal numbers of length 1, biases 0."""
 
 POLICY_BOUND, CRITIC_BOUND = 1e-3, 3e-3
 """Of the last layer with `fan_out`."""
@@ -46,6 +47,10 @@ def initialise(weight: Tensor, bias: Tensor, how: Initialisation, last: float | 
     elif how == "orthogonal":
         for matrix in weight.view(-1, outputs, inputs):
             nn.init.orthogonal_(matrix, math.sqrt(2) if last is None else last)
+        bias.zero_()
+    elif how == "normc":
+        weight.normal_()
+        weight.div_(weight.norm(dim=-1, keepdim=True))
         bias.zero_()
     elif last is None:
         weight.uniform_(-1 / math.sqrt(outputs), 1 / math.sqrt(outputs))

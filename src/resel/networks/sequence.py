@@ -34,8 +34,29 @@ from resel.networks.heads import (
 from resel.networks.inputs import ContextInputs, Dimensions
 
 
+class TrunkSizes:
+    """What the sizes of embeddings tell of the inputs of a context encoder."""
+
+    observation_embedding: Count
+    action_embedding: Count
+    reward_embedding: Count
+
+    @property
+    def reward_input(self) -> bool:
+        """Whether the last reward is read."""
+        return self.reward_embedding > 0
+
+    def kinds(self, dims: Dimensions) -> list[tuple[int, int]]:
+        """What the context encoder reads: of each kind its size, and that of its embedding."""
+        kinds = [
+            (dims.observation, self.observation_embedding),
+            (dims.action, self.action_embedding),
+        ]
+        return [*kinds, (1, self.reward_embedding)] if self.reward_input else kinds
+
+
 @dataclass(frozen=True)
-class SequenceNetwork:
+class SequenceNetwork(TrunkSizes):
     """Sizes of policy and critic."""
 
     observation_embedding: Count = scaled(32)
@@ -79,11 +100,6 @@ class SequenceNetwork:
         one_of(self, "head_initialisation", Initialisation)
 
     @property
-    def reward_input(self) -> bool:
-        """Whether the last reward is read."""
-        return self.reward_embedding > 0
-
-    @property
     def head_widths(self) -> list[int]:
         """Hidden layers of a head."""
         return [self.head_width] * (self.head_layers - 1) + [self.last_width or self.head_width]
@@ -92,14 +108,6 @@ class SequenceNetwork:
     def embedding_activation(self) -> Activation | None:
         """What follows the embeddings in front of the context encoder."""
         return self.activation
-
-    def kinds(self, dims: Dimensions) -> list[tuple[int, int]]:
-        """What the context encoder reads: of each kind its size, and that of its embedding."""
-        kinds = [
-            (dims.observation, self.observation_embedding),
-            (dims.action, self.action_embedding),
-        ]
-        return [*kinds, (1, self.reward_embedding)] if self.reward_input else kinds
 
     def trunk(self, config: Config, dims: Dimensions) -> SequenceTrunk:
         """What leads from the inputs to a context."""
@@ -161,6 +169,10 @@ class SequenceEncoder(nn.Module):
     def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
         return self.after(self.rnn(self.before(x), is_first))  # type: ignore[no-any-return]
 
+    def forward_from(self, x: Tensor, is_first: Tensor, state: State) -> Tensor:
+        """As `forward`, over rows that go on from a state; none stands for zeros."""
+        return self.after(self.rnn.forward_from(self.before(x), is_first, state))  # type: ignore[no-any-return]
+
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         y, state = self.rnn.step(self.before(x), state)
         return self.after(y), state
@@ -197,6 +209,10 @@ class SequenceTrunk(nn.Module):
     def forward(self, inputs: ContextInputs, is_first: Tensor) -> Tensor:
         """Context (rows, length, size) over a packed sequence."""
         return self.context_encoder(self._embed(inputs), is_first)  # type: ignore[no-any-return]
+
+    def forward_from(self, inputs: ContextInputs, is_first: Tensor, state: State) -> Tensor:
+        """The same over rows that go on with an episode from a state; none stands for zeros."""
+        return self.context_encoder.forward_from(self._embed(inputs), is_first, state)
 
     def step(self, inputs: ContextInputs, state: State) -> tuple[Tensor, State]:
         """Context (rows, size) at one moment."""

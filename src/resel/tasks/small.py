@@ -18,6 +18,7 @@ SETTINGS: dict[str, Any] = {
 _PENDULUM = {"gamma": 0.96, "reward_scale": 0.1, "normalize_observations": True}
 _CARTPOLE = {"gamma": 0.98, "reward_scale": 0.1, "normalize_observations": True}
 _MOUNTAIN_CAR = {"gamma": 0.99, "reward_scale": 0.1, "normalize_observations": True}
+_TWO_GOALS = {"gamma": 0.95, "reward_input": True}
 _TMAZE_LENGTH = 20
 
 
@@ -96,4 +97,16 @@ def tasks() -> Iterator[TaskSpec]:
         action_size=4,
         settings={**SETTINGS, "eval_episodes": 50},
         threshold=0.95,
+    )
+    yield TaskSpec(
+        id="TwoGoals-v0",
+        family="small",
+        summary="Find out which of two places pays, and go there at once the second time.",
+        entry_point="resel.tasks.two_goals:two_goals",
+        horizon=40,
+        observation_size=3,
+        action_size=2,
+        settings=SETTINGS,
+        hints=_TWO_GOALS,
+        threshold=30.0,
     )

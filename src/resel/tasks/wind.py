@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from resel.tasks.plane import plane_picture
 from resel.tasks.splits import TaskSplit, tell_task
 from resel.tasks.strict import check_render_mode
 
@@ -68,27 +69,8 @@ class WindEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
 
     def render(self) -> NDArray[np.uint8] | None:
         """The path so far and the goal, from above, as (height, width, 3) pixels."""
-        return None if self.render_mode is None else _picture(np.stack(self._path))
+        return None if self.render_mode is None else plane_picture(self._path, [GOAL], GOAL_RADIUS)
 
     def _info(self) -> dict[str, Any]:
         wind = self.winds[self._task].copy()
         return {**tell_task(self._task, wind, -STRONGEST_WIND, STRONGEST_WIND), "wind": wind}
-
-
-_SIZE, _LOW, _HIGH = 300, np.array([-1.0, -0.5]), np.array([1.0, 1.5])
-"""Pixels along each side, and the corners of the part of the plane that is drawn."""
-
-
-def _picture(path: NDArray[np.float64]) -> NDArray[np.uint8]:
-    image = np.full((_SIZE, _SIZE, 3), 245, np.uint8)
-    unit = (np.arange(_SIZE) + 0.5) / _SIZE
-    x, y = np.meshgrid(*(_LOW[i] + (_HIGH[i] - _LOW[i]) * unit for i in range(2)))
-
-    def disc(centre: NDArray[np.float64], radius: float, colour: tuple[int, int, int]) -> None:
-        image[(x - centre[0]) ** 2 + (y - centre[1]) ** 2 <= radius**2] = colour
-
-    disc(GOAL, GOAL_RADIUS, (122, 190, 120))
-    for position in path[:-1]:
-        disc(position, 0.012, (150, 160, 180))
-    disc(path[-1], 0.02, (46, 98, 196))
-    return image[::-1]  # up is up

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +32,8 @@ class Evaluation:
     """From `info["success"]` at the end of each episode; None if the task does not tell."""
     adaptation_steps: int | None = None
     """Steps of all episodes before those that count; None for a method that does not adapt."""
+    inner: list[list[float]] = field(default_factory=list)
+    """Of trials of several episodes: the return of each of these, trial by trial; else nothing."""
 
     @property
     def return_mean(self) -> float:
@@ -44,6 +46,19 @@ class Evaluation:
     @property
     def length_mean(self) -> float:
         return float(np.mean(self.lengths))
+
+    @property
+    def inner_means(self) -> dict[str, float]:
+        """Mean returns of the first, second, ... episode of a trial, by name.
+
+        An episode that was not reached counts as 0.
+        """
+        count = max(map(len, self.inner), default=0)
+        trials = [[*trial, *[0.0] * (count - len(trial))] for trial in self.inner]
+        return {
+            f"return_episode_{k + 1}": float(np.mean([trial[k] for trial in trials]))
+            for k in range(count)
+        }
 
     @property
     def success_rate(self) -> float | None:
@@ -85,6 +100,7 @@ def evaluate(
         [len(one.trajectory) for one in played],
         successes if len(successes) == len(seeds) else None,
         None if actor.adaptation is None else adaptation_steps,
+        [one.parts for one in played if one.parts],
     )
 
 
@@ -136,6 +152,7 @@ class Evaluator:
             "return_std": result.return_std,
             "length_mean": result.length_mean,
             "updates": updates,
+            **result.inner_means,
         }
         if result.success_rate is not None:
             values["success_rate"] = result.success_rate

@@ -25,6 +25,8 @@ class Played(NamedTuple):
     """Its return."""
     success: bool | None
     """What `info["success"]` said at its end; None if it said nothing."""
+    parts: list[float]
+    """Of a trial of several episodes, the return of each; else nothing."""
 
 
 def play(
@@ -50,6 +52,7 @@ def play(
     observations, actions, rewards = [observation], [], []
     state = state or actor.initial_state(1)
     reward, total, ended = 0.0, 0.0, False
+    parts: list[float] = []
     while not ended:
         policy, state = actor.observe(observation[None], np.asarray([reward], np.float32), state)
         action = actor.choose(policy, sampling)
@@ -62,6 +65,9 @@ def play(
         actions.append(action[0])
         rewards.append(reward)
         total += reward
+        if outcome.episode is not None:
+            parts += [0.0] * (outcome.episode + 1 - len(parts))
+            parts[outcome.episode] += reward
         ended = outcome.terminated or outcome.truncated
         ended = ended or phase.cuts(len(rewards), before + len(rewards))
     trajectory = Trajectory(
@@ -71,7 +77,7 @@ def play(
         outcome.terminated,
         constant_columns(env.told, len(rewards)),
     )
-    return Played(trajectory, total, outcome.success)
+    return Played(trajectory, total, outcome.success, parts)
 
 
 def play_adapted(

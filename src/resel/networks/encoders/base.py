@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from resel.errors import ConfigError
@@ -35,6 +36,24 @@ class Encoder(nn.Module, ABC):
     @abstractmethod
     def initial_state(self, rows: int) -> State:
         """Zeros of the right shapes."""
+
+    def forward_from(self, x: Tensor, is_first: Tensor, state: State) -> Tensor:
+        """As `forward`, over rows that go on with an episode from this state.
+
+        It goes step by step. No state stands for zeros.
+        """
+        if not state:
+            found: Tensor = self(x, is_first)
+            return found
+        outputs = []
+        for t in range(x.shape[1]):
+            starts = is_first[:, t]
+            state = tuple(
+                part.masked_fill(starts.view(-1, *[1] * (part.dim() - 1)), 0) for part in state
+            )
+            y, state = self.step(x[:, t], state)
+            outputs.append(y)
+        return torch.stack(outputs, 1)
 
     def initialise_embedding(self, layer: nn.Linear) -> None:
         """First weights of a layer in front of it, where its own ask for some; else torch's."""
