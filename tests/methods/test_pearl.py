@@ -247,7 +247,7 @@ def test_after_the_posterior_the_return_rises() -> None:
 def test_it_swings_up_under_gravities_it_has_not_seen() -> None:
     agent = Agent("Pendulum-gravity-v0", "pearl", preset="small", threads=1, device="cpu")
     assert agent._trainer.evaluator.env is not None
-    agent.learn(12_000)
+    agent.learn(5000)
     found = agent._trainer.evaluate(20)
     assert found is not None and found.adaptation_steps == 20 * 2 * 200
     assert found.return_mean > -600
