@@ -221,15 +221,10 @@ def test_what_is_told_beside_the_task_reaches_nothing() -> None:
     assert reads["policy.head.0.weight"] == 3 + 3  # the observation and the belief
 
 
-@pytest.fixture(scope="module")
-def trained() -> Any:
-    agent = Agent(HiddenGoals, "pearl", preset="paper", **QUICK)
-    agent.learn(2600)
-    yield agent
-    agent.close()
-
-
-def test_after_the_posterior_the_return_rises(trained: Agent) -> None:
+@pytest.mark.slow
+def test_after_the_posterior_the_return_rises() -> None:
+    trained = Agent(HiddenGoals, "pearl", preset="paper", **QUICK)
+    trained.learn(2600)
     env = trained._trainer.evaluator.env
     assert env is not None
     adapted = evaluate(trained.actor, env, evaluation_seeds(1, 8))
@@ -245,24 +240,28 @@ def test_after_the_posterior_the_return_rises(trained: Agent) -> None:
         from_prior.append(total)
     assert adapted.return_mean > np.mean(from_prior) + 1.0
     assert adapted.return_mean > 0.7 * BEST  # whoever does not know the goal gets half
+    trained.close()
 
 
 @pytest.mark.slow
 def test_it_swings_up_under_gravities_it_has_not_seen() -> None:
     agent = Agent("Pendulum-gravity-v0", "pearl", preset="small", threads=1, device="cpu")
     assert agent._trainer.evaluator.env is not None
-    agent.learn(12_000)
+    agent.learn(5000)
     found = agent._trainer.evaluate(20)
     assert found is not None and found.adaptation_steps == 20 * 2 * 200
     assert found.return_mean > -600
     agent.close()
 
 
-def test_trials_are_played_and_told(trained: Agent) -> None:
-    buffer = trained._trainer.buffer
+def test_trials_are_played_and_told() -> None:
+    agent = Agent(HiddenGoals, "pearl", preset="paper", **{**QUICK, "learn_after": 10_000})
+    agent.learn(500)
+    buffer = agent._trainer.buffer
     trial, task = buffer.told("trial"), buffer.told("task")
     assert trial is not None and task is not None
     for number in range(10):
         own = trial[:, 0] == number
         assert trial[own, 1].tolist() == [0, 1, 1] and len({*task[own, 0].tolist()}) == 1
     assert {*task[:, 0].tolist()} == {0, 1, 2, 3}
+    agent.close()
