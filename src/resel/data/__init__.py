@@ -5,6 +5,7 @@ from resel.data.packing import Batch, pack
 from resel.data.priorities import Priorities
 from resel.data.rollout import Rollout, Taken
 from resel.data.samplers import (
+    Episodes,
     NewestEpisodes,
     PrioritizedTransitions,
     Sampler,
@@ -19,6 +20,7 @@ from resel.data.trajectory import Trajectory, constant_columns
 __all__ = [
     "Batch",
     "EpisodeSlice",
+    "Episodes",
     "Moment",
     "NewestEpisodes",
     "PerEpisode",

@@ -28,6 +28,7 @@ from resel.networks import (
     PolicyNetwork,
     RewardScale,
     batch_norms,
+    behind_images,
     encoder_spec,
     sequence_inputs,
 )
@@ -74,7 +75,7 @@ class Learner(ABC):
         self.seed = config.training.seed
         with torch.random.fork_rng(devices=[]):  # modules draw their weights from the global stream
             torch.manual_seed(torch_stream(self.seed, "weights").initial_seed())
-            built = self.networks_of(config, dims)
+            built = behind_images(self.networks_of, config, dims)
             self.networks = {name: network.to(device, dtype) for name, network in built.items()}
         self.targets = {
             name: copy.deepcopy(self.networks[name]).requires_grad_(False) for name in self.follows

@@ -3,7 +3,7 @@
 import sys
 
 from resel.networks.actor_critic import ActorCritic, ActorCriticNetwork
-from resel.networks.base import CriticNetwork, LrScope, Network, PolicyNetwork
+from resel.networks.base import CriticNetwork, LrScope, Network, PolicyNetwork, Shared
 from resel.networks.batch_norm import BatchNorm, batch_norms, by_running_statistics
 from resel.networks.context import ContextCritic, ContextNetwork, ContextPolicy
 from resel.networks.distributions import (
@@ -27,6 +27,7 @@ from resel.networks.encoders import (
     register_encoder,
 )
 from resel.networks.heads import ActivatedHeads, Activation, Initialisation, activated_mlp
+from resel.networks.images import ImageReader, ImageSizes, behind_images, image_reader
 from resel.networks.inputs import ContextInputs, Dimensions, sequence_inputs
 from resel.networks.normalizer import ObservationNormalizer, RewardScale
 from resel.networks.ofe import Features, OFECritic, OFENetwork, OFEPolicy
@@ -55,6 +56,8 @@ __all__ = [
     "EncoderSpec",
     "Features",
     "Gaussian",
+    "ImageReader",
+    "ImageSizes",
     "Initialisation",
     "LikelihoodPolicy",
     "Longest",
@@ -77,16 +80,19 @@ __all__ = [
     "SequenceCritic",
     "SequenceNetwork",
     "SequencePolicy",
+    "Shared",
     "SquashedGaussian",
     "State",
     "StochasticPolicy",
     "TokenNetwork",
     "activated_mlp",
     "batch_norms",
+    "behind_images",
     "build_encoder",
     "by_running_statistics",
     "encoder_spec",
     "encoders",
+    "image_reader",
     "is_compiling",
     "kernels_are_compiled",
     "register_encoder",

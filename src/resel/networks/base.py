@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Generic, Literal, Self, TypeVar
 
 from torch import Tensor, nn
 
@@ -14,6 +14,17 @@ from resel.networks.encoders import State
 from resel.networks.inputs import ContextInputs
 
 LrScope = Literal["encoder", "rnn"]
+_Held = TypeVar("_Held")
+
+
+class Shared(Generic[_Held]):
+    """What a network reads but does not own: its copies read the same."""
+
+    def __init__(self, held: _Held) -> None:
+        self.held = held
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
 
 class Network(nn.Module, ABC):

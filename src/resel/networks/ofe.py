@@ -12,25 +12,23 @@ Glossary
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from resel.config import Config, Count, at_least, scaled
-from resel.networks.base import CriticNetwork, Network, PolicyNetwork
+from resel.networks.base import CriticNetwork, Network, PolicyNetwork, Shared
 from resel.networks.distributions import PolicyDistribution
 from resel.networks.encoders import State
 from resel.networks.inputs import ContextInputs, Dimensions
-from resel.networks.plain import PlainNetwork
+from resel.networks.plain import PlainSizes
 
 _EPS, _NEW_SHARE = 1e-3, 0.01
-_Network = TypeVar("_Network", bound=Network)
 
 
 @dataclass(frozen=True)
-class OFENetwork(PlainNetwork):
+class OFENetwork(PlainSizes):
     """Sizes of features, policy and critic."""
 
     head_width: Count = scaled(400)
@@ -142,29 +140,19 @@ def _through(layers: nn.ModuleList, x: Tensor) -> Tensor:
     return x
 
 
-class _Shared(Generic[_Network]):
-    """A network that another one reads but does not own: a copy of that one reads the same."""
-
-    def __init__(self, network: _Network) -> None:
-        self.network = network
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
-
-
 class OFEPolicy(PolicyNetwork):
     """pi(zs)."""
 
     def __init__(self, config: Config, dims: Dimensions, features: Features) -> None:
         super().__init__()
-        self._features = _Shared(features)
+        self._features = Shared(features)
         sizes: OFENetwork = config.network
         inside = dims._replace(observation=features.state_size)
         self.inside = sizes.policy(config, inside, deterministic=True)
 
     def _seen(self, inputs: ContextInputs) -> ContextInputs:
         with torch.no_grad():
-            return inputs._replace(observation=self._features.network.zs(inputs.observation))
+            return inputs._replace(observation=self._features.held.zs(inputs.observation))
 
     def forward(self, inputs: ContextInputs, is_first: Tensor) -> PolicyDistribution:
         policy: PolicyDistribution = self.inside(self._seen(inputs), is_first)
@@ -181,17 +169,17 @@ class OFECritic(CriticNetwork):
         self, config: Config, dims: Dimensions, features: Features, n_critics: int
     ) -> None:
         super().__init__()
-        self._features = _Shared(features)
+        self._features = Shared(features)
         sizes: OFENetwork = config.network
         # The action is among the features.
         self.inside = sizes.critic(config, Dimensions(features.both_size, 0, False), n_critics)
 
     def embed(self, inputs: ContextInputs, is_first: Tensor) -> Tensor:
         with torch.no_grad():
-            return self._features.network.zs(inputs.observation)
+            return self._features.held.zs(inputs.observation)
 
     def embed_step(self, inputs: ContextInputs, state: State) -> tuple[Tensor, State]:
-        return self._features.network.zs(inputs.observation)[:, None], state
+        return self._features.held.zs(inputs.observation)[:, None], state
 
     def values(
         self,
@@ -202,5 +190,5 @@ class OFECritic(CriticNetwork):
         frozen: bool = False,
     ) -> Tensor:
         assert action is not None, "actions are Box ones"
-        zsa = self._features.network.zsa(embedded, action)
+        zsa = self._features.held.zsa(embedded, action)
         return self.inside.values(zsa, None, heads, frozen=frozen)

@@ -31,11 +31,12 @@ from resel.networks.heads import (
     Initialisation,
     activated_mlp,
 )
+from resel.networks.images import ImageSizes
 from resel.networks.inputs import ContextInputs, Dimensions
 
 
 @dataclass(frozen=True)
-class SequenceNetwork:
+class SequenceNetwork(ImageSizes):
     """Sizes of policy and critic."""
 
     observation_embedding: Count = scaled(32)
@@ -71,6 +72,7 @@ class SequenceNetwork:
     """Box, stochastic: the log of the standard deviation is kept above this."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         at_least(self, 1, "observation_embedding", "action_embedding", "width")
         at_least(self, 1, "head_width", "head_layers", "last_width")
         at_least(self, 0, "reward_embedding", "context_size", "policy_shortcut", "critic_shortcut")
