@@ -7,6 +7,8 @@ group `resel.methods` by the package that has it.
 from resel.methods import (
     a2c_gru,
     gpide_ess,
+    mf_gpt,
+    mf_lstm,
     mf_rnn,
     ppo_gru,
     resel,
@@ -52,6 +54,8 @@ for _module in (
     mf_rnn,
     sac_transformer,
     gpide_ess,
+    mf_gpt,
+    mf_lstm,
     ppo_gru,
     a2c_gru,
 ):

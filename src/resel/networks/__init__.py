@@ -16,6 +16,7 @@ from resel.networks.distributions import (
     SquashedGaussian,
     StochasticPolicy,
 )
+from resel.networks.dropout import Dropout, dropouts
 from resel.networks.encoders import (
     Encoder,
     EncoderSpec,
@@ -34,6 +35,7 @@ from resel.networks.ofe import Features, OFECritic, OFENetwork, OFEPolicy
 from resel.networks.plain import PlainCritic, PlainNetwork, PlainPolicy
 from resel.networks.sale import Embeddings, SALECritic, SALENetwork, SALEPolicy
 from resel.networks.sequence import SequenceCritic, SequenceNetwork, SequencePolicy
+from resel.networks.shared import SharedCritic, SharedNetwork, SharedPolicy
 from resel.networks.tokens import Normalized, TokenNetwork
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "Deterministic",
     "Dimensions",
     "Draw",
+    "Dropout",
     "Embeddings",
     "Encoder",
     "EncoderSpec",
@@ -81,6 +84,9 @@ __all__ = [
     "SequenceNetwork",
     "SequencePolicy",
     "Shared",
+    "SharedCritic",
+    "SharedNetwork",
+    "SharedPolicy",
     "SquashedGaussian",
     "State",
     "StochasticPolicy",
@@ -90,6 +96,7 @@ __all__ = [
     "behind_images",
     "build_encoder",
     "by_running_statistics",
+    "dropouts",
     "encoder_spec",
     "encoders",
     "image_reader",

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from resel.config import Config, Count, at_least, scaled
+from resel.config import Config, Count, at_least
 from resel.envs import ImageShape
 from resel.errors import ConfigError
 from resel.networks.base import CriticNetwork, LrScope, Network, PolicyNetwork
@@ -45,7 +45,7 @@ class ImageSizes:
     """Observations that are images: height and width of a convolution."""
     image_stride: Count = 1
     """Observations that are images: pixels from one place of a convolution to the next."""
-    image_features: Count = scaled(100)
+    image_features: Count = 100
     """Observations that are images: what is made of one, in the place of a vector."""
 
     def __post_init__(self) -> None:
