@@ -27,6 +27,7 @@ from resel.losses.td import (
     td_target,
 )
 from resel.losses.temperature import temperature_loss, temperature_loss_exp
+from resel.losses.variational import gaussian_kl, gaussian_log_likelihood
 
 __all__ = [
     "advantages",
@@ -35,6 +36,8 @@ __all__ = [
     "continues",
     "critic_loss",
     "forward_policy_term",
+    "gaussian_kl",
+    "gaussian_log_likelihood",
     "lap_loss",
     "masked_mean",
     "next_step",

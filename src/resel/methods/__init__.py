@@ -21,6 +21,7 @@ from resel.methods import (
     td3_ofe,
     td7,
     tqc,
+    vrm,
 )
 from resel.methods._encoder_rate import EncoderRate
 from resel.methods.auto import STEPS as AUTO_STEPS
@@ -56,6 +57,7 @@ for _module in (
     gpide_ess,
     mf_gpt,
     mf_lstm,
+    vrm,
     ppo_gru,
     a2c_gru,
 ):

@@ -37,6 +37,8 @@ from resel.networks.sale import Embeddings, SALECritic, SALENetwork, SALEPolicy
 from resel.networks.sequence import SequenceCritic, SequenceNetwork, SequencePolicy
 from resel.networks.shared import SharedCritic, SharedNetwork, SharedPolicy
 from resel.networks.tokens import Normalized, TokenNetwork
+from resel.networks.variational import SequenceModel
+from resel.networks.vrm import Memories, VRMCritic, VRMNetwork, VRMPolicy, VRMValue
 
 __all__ = [
     "ActivatedHeads",
@@ -65,6 +67,7 @@ __all__ = [
     "LikelihoodPolicy",
     "Longest",
     "LrScope",
+    "Memories",
     "Network",
     "Normalized",
     "OFECritic",
@@ -81,6 +84,7 @@ __all__ = [
     "SALENetwork",
     "SALEPolicy",
     "SequenceCritic",
+    "SequenceModel",
     "SequenceNetwork",
     "SequencePolicy",
     "Shared",
@@ -91,6 +95,10 @@ __all__ = [
     "State",
     "StochasticPolicy",
     "TokenNetwork",
+    "VRMCritic",
+    "VRMNetwork",
+    "VRMPolicy",
+    "VRMValue",
     "activated_mlp",
     "batch_norms",
     "behind_images",
