@@ -31,6 +31,8 @@ KINDS: dict[str, dict[str, object]] = {
     "mlp-2": {"encoder": "mlp", "n_layers": 2},
     "transformer": {"encoder": "transformer", "n_layers": 2, "n_heads": 3, "longest_episode": 20},
     "transformer-window": {"encoder": "transformer", "n_layers": 2, "n_heads": 2, "window": 21},
+    "gpt": {"encoder": "gpt", "n_layers": 2, "n_heads": 3, "longest_episode": 20},
+    "gpt-window": {"encoder": "gpt", "window": 21},
     "smoothing": {"encoder": "smoothing", "smoothing_width": 2},
     "smoothing-window": {"encoder": "smoothing", "smoothing_width": 2, "window": 21},
 }

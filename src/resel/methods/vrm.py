@@ -220,9 +220,7 @@ class VRMLearner(Learner):
 
     def policy_values(self, batch: Batch, inputs: ContextInputs) -> list[Tensor]:
         now = self.policy.context(inputs, batch.is_first)[:, :-1]
-        return list(
-            self._policy_values(batch, now, self.policy.at(now), self.temperature.value)
-        )
+        return list(self._policy_values(batch, now, self.policy.at(now), self.temperature.value))
 
     def _policy_values(
         self, batch: Batch, now: Tensor, policy: SquashedGaussian, alpha: Tensor
@@ -265,9 +263,7 @@ METHOD = Method(
     settings=VRMSettings,
     network=VRMNetwork,
     encoder=None,
-    preset=presets(
-        {"warmup_steps": 0, "learn_after": 1000, "pretraining_updates": 5000}, _SMALL
-    ),
+    preset=presets({"warmup_steps": 0, "learn_after": 1000, "pretraining_updates": 5000}, _SMALL),
     spaces=("Box",),
     figures=("table-pomdp", "fig-pomdp"),
 )

@@ -176,14 +176,16 @@ class SequenceTrunk(nn.Module):
         sizes: SequenceNetwork = config.network
         self._reads_reward = sizes.reward_input
         kinds = sizes.kinds(dims)
-        raw, embedded = (sum(sizes) for sizes in zip(*kinds, strict=True))
         joint = sizes.joint_embedding
-        self.embeddings = nn.ModuleList(
+        embeddings = [
             Embedding(inputs, 0 if joint else size, sizes.embedding_activation)
             for inputs, size in kinds
-        )
+        ]
+        self.embeddings = nn.ModuleList(embeddings)
         self.context_encoder = SequenceEncoder(
-            raw if joint else embedded, embedded if joint else 0, config
+            sum(embedding.size for embedding in embeddings),
+            sum(size for _, size in kinds) if joint else 0,
+            config,
         )
 
     def _embed(self, inputs: ContextInputs) -> Tensor:

@@ -91,7 +91,9 @@ class SharedNetwork(ImageSizes):
         An embedding of size 0 hands over what it reads, here the features of an image.
         """
         image = dims.image is not None and self.image_channels > 0
-        kinds = [(self.image_features, 0) if image else (dims.observation, self.observation_embedding)]
+        kinds = [
+            (self.image_features, 0) if image else (dims.observation, self.observation_embedding)
+        ]
         kinds += [(dims.action, self.action_embedding)] if self.action_embedding else []
         return [*kinds, (1, self.reward_embedding)] if self.reward_embedding else kinds
 

@@ -94,18 +94,21 @@ class SequenceModel(Network):
 
     def step(self, inputs: ContextInputs, state: State) -> tuple[Tensor, State]:
         """The memory (rows, H) at one moment."""
-        phi = self.phi(self.seen(inputs))
-        mean = self.posterior.mean(torch.cat([state[0], inputs.last_action, phi], -1))
-        state = self.cell(torch.cat([phi, mean], -1), state)
+        state = self._remember(self.phi(self.seen(inputs)), inputs.last_action, state)
         return state[0], state
+
+    def _remember(self, phi: Tensor, action: Tensor, state: State) -> State:
+        mean = self.posterior.mean(torch.cat([state[0], action, phi], -1))
+        return self.cell(torch.cat([phi, mean], -1), state)  # type: ignore[no-any-return]
 
     def forward(self, inputs: ContextInputs, is_first: Tensor) -> Tensor:
         """The memory (rows, length, H) over a packed sequence."""
         state, found = self.initial_state(len(is_first)), []
+        phi, action = self.phi(self.seen(inputs)), inputs.last_action
         for t in range(is_first.shape[1]):
             state = _from_nothing(state, is_first[:, t, None])
-            h, state = self.step(ContextInputs(*(part[:, t] for part in inputs)), state)
-            found.append(h)
+            state = self._remember(phi[:, t], action[:, t], state)
+            found.append(state[0])
         return torch.stack(found, 1)
 
     def foretell(

@@ -13,7 +13,7 @@ def updates_planned(config: Config, schedule: Schedule) -> int:
     """How many updates a run will make; a run that is certain to make none is refused."""
     settings = config.training
     steps, warmup = settings.steps, settings.warmup_steps
-    after = max(warmup, getattr(config.algorithm, "learn_after", 0))
+    after = max(warmup, _learn_after(config))
     due = schedule.due(Moment(after, steps, 0, steps)) if steps > after else 0
     if due:
         return due
@@ -44,7 +44,7 @@ def notes(settings: TrainingConfig, learner: Learner, env: AnyEnv) -> list[str]:
             "unless they end by themselves before, nothing will be learned. Give more --steps, or "
             "cut episodes with --max-episode-steps."
         )
-    elif longest > settings.warmup_steps:
+    elif longest > max(settings.warmup_steps, _learn_after(learner.config)):
         found.append(
             f"{called}, longer than the warm-up of {settings.warmup_steps:,}: learning begins when "
             "the first episode has ended. --max-episode-steps cuts them."
@@ -59,3 +59,8 @@ def notes(settings: TrainingConfig, learner: Learner, env: AnyEnv) -> list[str]:
             f"{'; ' + remedy if windows else ''}."
         )
     return found
+
+
+def _learn_after(config: Config) -> int:
+    """Steps before which a method makes no update, whatever the warm-up is."""
+    return int(getattr(config.algorithm, "learn_after", 0))
