@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from method_cases import noise_buffer, small_config
-from recall_tasks import SOLVED, STEPS, Sign
+from recall_tasks import STEPS, Sign
 from slow_steps import BOX, SlowMethod, make_batch, make_learner
 from torch import Tensor, nn
 from torch.distributions import Normal, kl_divergence
@@ -288,11 +288,11 @@ def learned(env: Any, steps: int, **settings: Any) -> tuple[float, float]:
 
 @pytest.mark.slow
 def test_it_remembers_what_it_saw() -> None:
-    """The sign is shown at the first step alone."""
+    """The sign is shown at the first step alone; without a memory 2.4 is the most to be had."""
     settings = small_config(get_method("vrm"), 16).network
     untrained, trained = learned(
         lambda: Sign("Box", hidden=True),
-        700,
+        1600,
         **{name: getattr(settings, name) for name in ("width", "latents", "model_width")},
         **dict.fromkeys(("lr_policy", "lr_critic", "lr_value", "lr_model"), 3e-3),
         **{"lr_first_model": 1e-2, "lr_alpha": 1e-2, "head_width": 32, "gamma": 0.5, "tau": 0.02},
@@ -300,7 +300,7 @@ def test_it_remembers_what_it_saw() -> None:
         **{"pretraining_updates": 60, "learn_after": 200, "max_episode_steps": STEPS},
         **{"buffer_steps": 2000},
     )
-    assert trained > (untrained + SOLVED) / 2 and trained > 5
+    assert trained > 3.2 > untrained
 
 
 @pytest.mark.slow

@@ -116,8 +116,9 @@ class SequenceModel(Network):
     ) -> Foretold:
         """What is to be learned from, with gradients that end where steps begin to count."""
         shape = (2, *is_first.shape, self.latents)
-        kind = {"device": inputs.observation.device, "dtype": inputs.observation.dtype}
-        noise, noise_ahead = torch.randn(shape, generator=generator, **kind).unbind()
+        dtype, device = inputs.observation.dtype, inputs.observation.device
+        drawn = torch.randn(shape, generator=generator, dtype=dtype, device=device)
+        noise, noise_ahead = drawn.unbind()
         begins = mask & ~is_first
         begins[:, 1:] &= ~mask[:, :-1]  # behind steps that were only read
         action, seen = inputs.last_action, self.seen(inputs)

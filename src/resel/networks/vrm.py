@@ -66,7 +66,8 @@ class Memories:
 
     def step(self, inputs: ContextInputs, state: State) -> tuple[Tensor, State]:
         """s_t (rows, S) at one moment."""
-        found, after = [], []
+        found: list[Tensor] = []
+        after: list[Tensor] = []
         each = len(state) // len(self._models)
         with torch.no_grad():
             for i, model in enumerate(self._models):
