@@ -36,6 +36,8 @@ CASES = [
     (None, 1, False, 57, {"method": "td7", "buffer_steps": 25, "target_every": 3}),
     (None, 2, False, 58, {"method": "td7", "assessment_after": 0, "assessment_episodes": 3}),
     (None, 1, False, 57, {"method": "td3-ofe", "pretraining_updates": 20}),
+    (None, 1, False, 57, {"method": "vrm", "learn_after": 40, "pretraining_updates": 20}),
+    ("lstm", 2, True, 58, {"method": "mf-lstm", "batch_episodes": 3}),
 ]
 
 

@@ -136,6 +136,15 @@ class RESeLKeywords(LoopKeywords, total=False):
     released_details: bool
     """Do as the released code where the paper is silent: decay and cap of log alpha, the rule by
     which a batch is full, the first bounds of the clamp, a random first state when exploring."""
+    image_channels: int
+    """Observations that are images: channels of the first of two convolutions, of which the second
+    has twice as many; 0 reads an image as a vector."""
+    image_kernel: int
+    """Observations that are images: height and width of a convolution."""
+    image_stride: int
+    """Observations that are images: pixels from one place of a convolution to the next."""
+    image_features: int
+    """Observations that are images: what is made of one, in the place of a vector."""
     embedding: int
     """Outputs of each pre-encoder and of the context encoder."""
     width: int
@@ -170,6 +179,8 @@ class RESeLKeywords(LoopKeywords, total=False):
     whole trajectories."""
     longest_episode: int
     """Without a window: steps of the longest episode; keys and values of all are kept."""
+    dropout: float
+    """Share of inputs, attention and outputs of a block's parts that is left out while learning."""
     smoothing_width: int
     """Outputs of each of the six heads."""
 
@@ -233,6 +244,15 @@ class AgentKeywords(LoopKeywords, total=False):
     released_details: bool
     """Do as the released code where the paper is silent: decay and cap of log alpha, the rule by
     which a batch is full, the first bounds of the clamp, a random first state when exploring."""
+    image_channels: int
+    """Observations that are images: channels of the first of two convolutions, of which the second
+    has twice as many; 0 reads an image as a vector."""
+    image_kernel: int
+    """Observations that are images: height and width of a convolution."""
+    image_stride: int
+    """Observations that are images: pixels from one place of a convolution to the next."""
+    image_features: int
+    """Observations that are images: what is made of one, in the place of a vector."""
     embedding: int
     """Outputs of each pre-encoder and of the context encoder."""
     width: int
@@ -335,6 +355,25 @@ class AgentKeywords(LoopKeywords, total=False):
     batch_norm: Literal["none", "difference", "all"]
     """Inputs of the context encoder that go through batch normalisation: none, the difference, or
     all."""
+    batch_episodes: int
+    """Whole episodes in a batch, or all there are."""
+    lr_value: float
+    """Learning rate of the value network."""
+    lr_first_model: float
+    """Learning rate of the model that learns first."""
+    lr_model: float
+    """Learning rate of the model that keeps learning."""
+    burn_in: int
+    """Steps before a window, as far as there are any, that fill the memories and do not count."""
+    model_every: int
+    """Updates per update of the model that keeps learning."""
+    action_penalty: float
+    """Weight of the squares of mean and deviation of actions, before tanh, in the policy's loss,
+    half of which is taken."""
+    latents: int
+    """Random variables of a model at each step."""
+    model_width: int
+    """Width of the hidden layers of the models."""
     gae_lambda: float
     """How far advantages look ahead before they rely on the value: 0 one step, 1 all."""
     rollout_steps: int
@@ -376,8 +415,6 @@ class AgentKeywords(LoopKeywords, total=False):
     """Standard deviation of the noise on the context that the policy learns with."""
     lr_transition: float
     """Learning rate of the transition model."""
-    lr_value: float
-    """Learning rate of the value."""
     batch_tasks: int
     """Tasks in a batch."""
     batch_context: int
@@ -457,5 +494,7 @@ class AgentKeywords(LoopKeywords, total=False):
     whole trajectories."""
     longest_episode: int
     """Without a window: steps of the longest episode; keys and values of all are kept."""
+    dropout: float
+    """Share of inputs, attention and outputs of a block's parts that is left out while learning."""
     smoothing_width: int
     """Outputs of each of the six heads."""

@@ -51,7 +51,7 @@ def context_embeddings(
     heard = _Listening(_world(agent, env))
     stage = CheckedEnv(heard, limit=agent.config.training.max_episode_steps)
     try:
-        found = Dimensions(stage.observation.size, stage.action.size, stage.action.discrete)
+        found = Dimensions.of(stage.observation, stage.action)
         if found != agent.learner.dims:
             raise BadInputError(f"The agent acts in {agent.learner.dims}, not in {found}.")
         trajectories = record_episodes(agent.actor, stage, evaluation_seeds(seed, episodes))

@@ -115,7 +115,7 @@ def sizes_of(config: Config) -> tuple[Dimensions, int]:
     try:
         limit = stage.env.spec.max_episode_steps if stage.env.spec is not None else None
         horizon = config.training.max_episode_steps or (spec.horizon if spec else limit)
-        dims = Dimensions(stage.observation.size, stage.action.size, stage.action.discrete)
+        dims = Dimensions.of(stage.observation, stage.action)
     finally:
         stage.close()
     return dims, horizon or DEFAULT_EPISODE_CAP

@@ -33,6 +33,8 @@ class EpisodeSlice:
     """Steps; the observation after the last is at begin + length."""
     terminated: bool
     """The world ended after the last of these steps."""
+    lead: int = 0
+    """How many of its first steps are only read: they do not count."""
 
 
 class EpisodeIndex(NamedTuple):
@@ -189,11 +191,12 @@ class ReplayBuffer:
         return pieces
 
     def uniform_windows(
-        self, count: int, length: int, rng: np.random.Generator
+        self, count: int, length: int, rng: np.random.Generator, lead: int = 0
     ) -> list[EpisodeSlice]:
         """`count` windows of `length` steps, uniform over all slots where one can begin.
 
         An episode of L >= length steps has L - length + 1 of them; a shorter one is taken whole.
+        Up to `lead` steps before a window come with it.
         """
         index = self.index()
         starts = np.maximum(index.length - length, 0) + 1
@@ -203,8 +206,10 @@ class ReplayBuffer:
         offset = drawn - (ends[episode] - starts[episode])
         size = np.minimum(index.length[episode], length)
         ended = index.terminated[episode] & (offset + size == index.length[episode])
-        columns = ((index.begin[episode] + offset).tolist(), size.tolist(), ended.tolist())
-        return [EpisodeSlice(*row) for row in zip(*columns, strict=True)]
+        before = np.minimum(offset, lead)
+        begin = index.begin[episode] + offset - before
+        columns = (begin, size + before, ended, before)
+        return [EpisodeSlice(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
 
     def sample_steps(
         self,

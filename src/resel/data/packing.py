@@ -113,10 +113,10 @@ def pack(
             reward[r, at:end] = buffer.rewards[source][:-1]
             terminated[r, end - 1] = piece.terminated
             is_first[r, at + 1 : end + 1] = False
-            mask[r, at:end] = True
+            mask[r, at + piece.lead : end] = True
             for name, column in buffer.columns.items():
                 extras[name][r, at : end + 1] = column[source]
-            steps += piece.length
+            steps += piece.length - piece.lead
             at = end + 1
     return Batch(
         torch.from_numpy(observation),
@@ -126,7 +126,7 @@ def pack(
         torch.from_numpy(is_first),
         torch.from_numpy(mask),
         steps=steps,
-        padding=is_first.size - steps - len(pieces),
+        padding=is_first.size - sum(piece.length + 1 for piece in pieces),
         extras={name: torch.from_numpy(column) for name, column in extras.items()},
         origins=tuple(piece.begin for piece in pieces),
     )

@@ -87,19 +87,21 @@ class Windows:
     """`count` windows of `length` steps, uniform over all their starts.
 
     An episode of L >= length steps has L - length + 1 starts; a shorter one has one and is taken
-    whole.
+    whole. Up to `burn_in` steps before a window are read as well, and do not count.
     """
 
     count: int
     length: int
+    burn_in: int = 0
 
     def __str__(self) -> str:
-        return f"{self.count:,} windows of {self.length:,} steps"
+        before = f" after up to {self.burn_in:,} that are only read" if self.burn_in else ""
+        return f"{self.count:,} windows of {self.length:,} steps{before}"
 
     def draw(
         self, buffer: ReplayBuffer, rng: np.random.Generator, suitable_rows: SuitableRows
     ) -> Batch:
-        slices = buffer.uniform_windows(self.count, self.length, rng)
+        slices = buffer.uniform_windows(self.count, self.length, rng, self.burn_in)
         return pack(buffer, slices, suitable_rows([piece.length + 1 for piece in slices]))
 
 

@@ -86,8 +86,13 @@ class Pretrained:
     """Updates made so far."""
     then: Schedule
     part: int = 1000
+    after: int = 0
+    """None before this many environment steps."""
 
     def due(self, moment: Moment) -> int:
+        if moment.step < self.after:
+            return 0
+        moment = replace(moment, before=max(moment.before, self.after - 1))
         left = max(0, self.first - self.made())
         rest = replace(moment, before=moment.before + math.ceil(left / self.part))
         if rest.before >= moment.step:

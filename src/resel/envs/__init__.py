@@ -13,6 +13,7 @@ from resel.envs.checked import (
     spaces_of,
     warn_user,
 )
+from resel.envs.images import FlatImage, ImageShape
 from resel.envs.limits import DEFAULT_EPISODE_CAP, DefaultLimit, own_limit
 from resel.envs.restarts import Restarts
 from resel.envs.spaces import ActionSpec, InternalAction, ObservationSpec
@@ -30,6 +31,8 @@ __all__ = [
     "DefaultLimit",
     "Env",
     "EnvFactory",
+    "FlatImage",
+    "ImageShape",
     "InternalAction",
     "ObservationSpec",
     "Restarts",

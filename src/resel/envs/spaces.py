@@ -12,6 +12,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from resel.envs._arrays import Choices, brief, describe, floats
+from resel.envs.images import ImageShape, image_shape
 from resel.errors import BadInputError, UnsupportedSpaceError
 
 MAX_JOINT_ACTIONS = 256
@@ -79,6 +80,11 @@ class ObservationSpec:
             return None
         with np.errstate(over="ignore"):  # a bound that float32 does not hold is none
             return flat.low.astype(np.float32), flat.high.astype(np.float32)
+
+    @property
+    def image(self) -> ImageShape | None:
+        """The image that an observation is; None if it is none."""
+        return image_shape(self.space)
 
     def is_batch(self, obs: Any) -> bool:
         """Whether `obs` looks like several observations rather than one.

@@ -38,6 +38,7 @@ from resel.losses.td import (
     td_target,
 )
 from resel.losses.temperature import temperature_loss, temperature_loss_exp
+from resel.losses.variational import gaussian_log_likelihood
 
 __all__ = [
     "advantages",
@@ -51,6 +52,7 @@ __all__ = [
     "elbo_loss",
     "forward_policy_term",
     "gaussian_kl",
+    "gaussian_log_likelihood",
     "kl_from_standard",
     "lap_loss",
     "linear_baseline",

@@ -9,6 +9,8 @@ from resel.methods import (
     epi,
     escp,
     gpide_ess,
+    mf_gpt,
+    mf_lstm,
     mf_rnn,
     osi,
     pearl,
@@ -27,6 +29,7 @@ from resel.methods import (
     tqc,
     varibad,
     varibad_off,
+    vrm,
 )
 from resel.methods._encoder_rate import EncoderRate
 from resel.methods.adaptation import Adaptation, Phase
@@ -61,6 +64,9 @@ for _module in (
     mf_rnn,
     sac_transformer,
     gpide_ess,
+    mf_gpt,
+    mf_lstm,
+    vrm,
     ppo_gru,
     a2c_gru,
     escp,

@@ -14,13 +14,21 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from resel.config import SizeName
-from resel.envs import AnyEnv, CheckedEnv, own_limit
+from resel.envs import AnyEnv, CheckedEnv, ImageShape, own_limit
 from resel.methods.registry import Method
 
 STEPS = 50_000
 """Of a training for which nobody says how long it is to be."""
 _SHORT, _LONG = 50_000, 1_000_000
 """Steps up to which rates are those of `small`, and from which on they are those of `paper`."""
+_CONVOLUTIONS: tuple[tuple[float, int, int, int], ...] = (
+    (12, 8, 2, 1),
+    (40, 8, 4, 2),
+    (math.inf, 16, 4, 4),
+)
+"""Of images up to so many pixels high or wide: channels, kernel and stride."""
+_SMALLEST = 3
+"""Pixels that two convolutions need."""
 _HORIZON = 200
 """Taken where episodes have no known end."""
 
@@ -34,6 +42,8 @@ class World:
     """Whether all observations are declared to lie within [-1, 1]."""
     horizon: int | None
     """Steps of the longest episode; None if it has no end that is known."""
+    image: ImageShape | None = None
+    """The image that an observation is; None if it is none."""
 
     @classmethod
     def of(cls, env: AnyEnv, limit: int | None = None) -> World:
@@ -44,7 +54,7 @@ class World:
         bounds = env.observation.bounds()
         unit = bounds is not None and all(abs(bound).max() <= 1 for bound in bounds)
         own = own_limit(env.env) if isinstance(env, CheckedEnv) else None
-        return cls(env.action.discrete, unit, limit or own)
+        return cls(env.action.discrete, unit, limit or own, env.observation.image)
 
 
 class Choice(NamedTuple):
@@ -63,6 +73,7 @@ def auto_choices(method: Method, world: World, steps: int) -> list[Choice]:
         *_of_length(dict(small), {**dataclasses.asdict(method.settings()), **paper}, steps),
         *_of_episodes(world),
         _warmup(method, steps),
+        *_of_observations(method, world),
         *_of_spaces(world),
         *_of_loop(steps),
     ]
@@ -103,9 +114,22 @@ def _warmup(method: Method, steps: int) -> Choice:
     return Choice("warmup_steps", chosen, reason)
 
 
-def _of_spaces(world: World) -> Iterator[Choice]:
+def _of_observations(method: Method, world: World) -> Iterator[Choice]:
+    image = world.image
+    side = 0 if image is None else min(image.height, image.width)
+    if image is not None and side >= _SMALLEST and hasattr(method.network, "image_channels"):
+        channels, kernel, stride = next(sizes for most, *sizes in _CONVOLUTIONS if side <= most)
+        reason = f"images of {image.height} x {image.width}"
+        yield Choice("image_channels", channels, reason)
+        yield Choice("image_kernel", kernel, reason)
+        yield Choice("image_stride", stride, reason)
+        yield Choice("normalize_observations", False, f"{reason}, divided by {image.scale:g}")
+        return
     unit = "within [-1, 1]" if world.unit_observations else "on scales of their own"
     yield Choice("normalize_observations", not world.unit_observations, f"observations {unit}")
+
+
+def _of_spaces(world: World) -> Iterator[Choice]:
     yield Choice("normalize_rewards", True, "rewards of an unknown scale")
     if world.discrete:
         reason = "Discrete actions: a sure policy goes on trying"

@@ -31,6 +31,8 @@ from resel.networks import (
     RewardScale,
     State,
     batch_norms,
+    behind_images,
+    dropouts,
     encoder_spec,
     sequence_inputs,
 )
@@ -79,7 +81,7 @@ class Learner(ABC):
         self.seed = config.training.seed
         with torch.random.fork_rng(devices=[]):  # modules draw their weights from the global stream
             torch.manual_seed(torch_stream(self.seed, "weights").initial_seed())
-            built = self.networks_of(config, dims)
+            built = behind_images(self.networks_of, config, dims)
             self.networks = {name: network.to(device, dtype) for name, network in built.items()}
         self.targets = {
             name: copy.deepcopy(self.networks[name]).requires_grad_(False) for name in self.follows
@@ -107,6 +109,11 @@ class Learner(ABC):
         """What steers the context encoder's rate, by network, where it is automatic."""
         self.temperature: Temperature | None = None
         self.generators = {"noise": torch_stream(self.seed, "learner-noise", device)}
+        found = [module for network in self.networks.values() for module in dropouts(network)]
+        if found:
+            self.generators["dropout"] = torch_stream(self.seed, "dropout", device)
+        for module in found:
+            module.generator = self.generators["dropout"]
         self.random_first_state = False
         """Whether exploring episodes begin with a random memory instead of zeros."""
         self.steps = StepRecord()
@@ -278,12 +285,25 @@ class Learner(ABC):
 
         Returns 1 if the step was left out, else 0.
         """
-        optimizer, groups = self.optimizers[name], self.groups[name]
-        optimizer.zero_grad(set_to_none=False)  # backward adds to the rows of the groups
+        return self.joint_step([name], values, metrics)
+
+    def joint_step(
+        self, names: Sequence[str], values: Sequence[Tensor], metrics: Metrics | None = None
+    ) -> Tensor:
+        """The same for several networks that one loss is for: all of them step, or none does."""
+        for name in names:  # backward adds to the rows of the groups
+            self.optimizers[name].zero_grad(set_to_none=False)
         values[0].backward()  # type: ignore[no-untyped-call]
-        skipped = self.steps.add(
-            self.updates + 1, name, [value.detach() for value in values], groups
-        )
+        known = [value.detach() for value in values]
+        each = [self.steps.add(self.updates + 1, name, known, self.groups[name]) for name in names]
+        skipped = each[0] if len(each) == 1 else torch.stack(each).amax(0)
+        for name in names:
+            self._descend(name, skipped, metrics)
+        return skipped
+
+    def _descend(self, name: str, skipped: Tensor, metrics: Metrics | None) -> None:
+        """A step along the gradients that are there, unless it is to be left out."""
+        optimizer, groups = self.optimizers[name], self.groups[name]
         if metrics is not None:
             metrics |= {
                 f"gradient_norm/{name}/{group.name}": row.norm()
@@ -295,7 +315,6 @@ class Learner(ABC):
         self._skipped[name] = skipped
         for norm in self._norms[name]:
             norm.keep(skipped)
-        return skipped
 
     def shorten(self, name: str) -> None:
         """Shorten the gradients of a network that are too long."""

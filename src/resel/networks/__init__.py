@@ -4,7 +4,7 @@ import sys
 
 from resel.networks.actor_critic import ActorCritic, ActorCriticNetwork, ValuedPolicy
 from resel.networks.adaptable import AdaptableNetwork, AdaptablePolicy
-from resel.networks.base import CriticNetwork, LrScope, Network, PolicyNetwork
+from resel.networks.base import CriticNetwork, LrScope, Network, PolicyNetwork, Shared
 from resel.networks.batch_norm import BatchNorm, batch_norms, by_running_statistics
 from resel.networks.belief_policies import (
     BeliefActorCritic,
@@ -25,6 +25,7 @@ from resel.networks.distributions import (
     SquashedGaussian,
     StochasticPolicy,
 )
+from resel.networks.dropout import Dropout, dropouts
 from resel.networks.encoders import (
     Encoder,
     EncoderSpec,
@@ -36,6 +37,7 @@ from resel.networks.encoders import (
     register_encoder,
 )
 from resel.networks.heads import ActivatedHeads, Activation, Initialisation, activated_mlp
+from resel.networks.images import ImageReader, ImageSizes, behind_images, image_reader
 from resel.networks.inputs import ContextInputs, Dimensions, previous, sequence_inputs
 from resel.networks.latent import (
     LatentCritic,
@@ -51,7 +53,10 @@ from resel.networks.pearl import PearlCritic, PearlNetwork, PearlPolicy, PearlVa
 from resel.networks.plain import PlainCritic, PlainNetwork, PlainPolicy
 from resel.networks.sale import Embeddings, SALECritic, SALENetwork, SALEPolicy
 from resel.networks.sequence import SequenceCritic, SequenceNetwork, SequencePolicy
+from resel.networks.shared import SharedCritic, SharedNetwork, SharedPolicy
 from resel.networks.tokens import Normalized, TokenNetwork
+from resel.networks.variational import SequenceModel
+from resel.networks.vrm import Memories, VRMCritic, VRMNetwork, VRMPolicy, VRMValue
 
 __all__ = [
     "ActivatedHeads",
@@ -77,11 +82,14 @@ __all__ = [
     "Deterministic",
     "Dimensions",
     "Draw",
+    "Dropout",
     "Embeddings",
     "Encoder",
     "EncoderSpec",
     "Features",
     "Gaussian",
+    "ImageReader",
+    "ImageSizes",
     "Initialisation",
     "LatentCritic",
     "LatentNetwork",
@@ -89,6 +97,7 @@ __all__ = [
     "LikelihoodPolicy",
     "Longest",
     "LrScope",
+    "Memories",
     "Network",
     "Normalized",
     "OFECritic",
@@ -111,20 +120,32 @@ __all__ = [
     "SALENetwork",
     "SALEPolicy",
     "SequenceCritic",
+    "SequenceModel",
     "SequenceNetwork",
     "SequencePolicy",
+    "Shared",
+    "SharedCritic",
+    "SharedNetwork",
+    "SharedPolicy",
     "SquashedGaussian",
     "State",
     "StochasticPolicy",
     "TokenNetwork",
     "TransitionModel",
+    "VRMCritic",
+    "VRMNetwork",
+    "VRMPolicy",
+    "VRMValue",
     "ValuedPolicy",
     "activated_mlp",
     "batch_norms",
+    "behind_images",
     "build_encoder",
     "by_running_statistics",
+    "dropouts",
     "encoder_spec",
     "encoders",
+    "image_reader",
     "is_compiling",
     "kernels_are_compiled",
     "previous",

@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,7 @@ from resel.networks.base import LrScope, PolicyNetwork
 from resel.networks.distributions import Categorical, Gaussian, LikelihoodPolicy
 from resel.networks.encoders import State, build_encoder, encoder_spec
 from resel.networks.heads import Activation, Initialisation, activated_mlp
+from resel.networks.images import ImageSizes, image_reader
 from resel.networks.inputs import ContextInputs, Dimensions
 
 _MEAN_GAIN, _VALUE_GAIN = 1.0, 2**0.5
@@ -49,8 +51,10 @@ class HeadSizes:
 
 
 @dataclass(frozen=True)
-class ActorCriticNetwork(HeadSizes):
+class ActorCriticNetwork(HeadSizes, ImageSizes):
     """Sizes of policy and value."""
+
+    shares_images: ClassVar[bool] = True
 
     observation_embedding: Count = scaled(0)
     """Outputs of the layer that embeds o_t for the context encoder; 0 hands over o_t itself."""
@@ -64,7 +68,8 @@ class ActorCriticNetwork(HeadSizes):
     """Outputs of a linear layer with ReLU behind the encoder; 0 leaves it out."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        HeadSizes.__post_init__(self)
+        ImageSizes.__post_init__(self)
         at_least(self, 0, "observation_embedding", "action_embedding", "reward_embedding")
         at_least(self, 0, "context_size")
         at_least(self, 1, "width")
@@ -117,7 +122,9 @@ class ActorCritic(ValuedPolicy):
     def __init__(self, dims: Dimensions, config: Config) -> None:
         super().__init__()
         sizes: ActorCriticNetwork = config.network
-        kinds = [(dims.observation, sizes.observation_embedding)]
+        self.image = image_reader(config, dims)
+        seen = dims.observation if self.image is None else sizes.image_features
+        kinds = [(seen, sizes.observation_embedding)]
         kinds += [(dims.action, sizes.action_embedding)] if sizes.action_embedding else []
         kinds += [(1, sizes.reward_embedding)] if sizes.reward_embedding else []
         self._reads = (True, sizes.action_embedding > 0, sizes.reward_embedding > 0)
@@ -139,7 +146,8 @@ class ActorCritic(ValuedPolicy):
         self._make_heads(sizes.context_size or sizes.width, dims, sizes)
 
     def _embed(self, inputs: ContextInputs) -> Tensor:
-        parts = (inputs.observation, inputs.last_action, inputs.last_reward)
+        seen = inputs.observation if self.image is None else self.image(inputs.observation)
+        parts = (seen, inputs.last_action, inputs.last_reward)
         read = [part for part, reads in zip(parts, self._reads, strict=True) if reads]
         pairs = zip(self.embeddings, read, strict=True)
         return self.before(torch.cat([layer(part) for layer, part in pairs], -1))  # type: ignore[no-any-return]

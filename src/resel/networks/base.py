@@ -14,14 +14,14 @@ from resel.networks.encoders import State
 from resel.networks.inputs import ContextInputs
 
 LrScope = Literal["encoder", "rnn"]
-_Module = TypeVar("_Module", bound=nn.Module)
+_Held = TypeVar("_Held")
 
 
-class Shared(Generic[_Module]):
-    """A module that another one reads but does not own: a copy of that one reads the same."""
+class Shared(Generic[_Held]):
+    """What a network reads but does not own: its copies read the same."""
 
-    def __init__(self, network: _Module) -> None:
-        self.network = network
+    def __init__(self, held: _Held) -> None:
+        self.held = held
 
     def __deepcopy__(self, memo: object) -> Self:
         return self

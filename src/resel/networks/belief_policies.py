@@ -29,13 +29,13 @@ class _Reader:
     @torch.no_grad()
     def all(self, inputs: ContextInputs, is_first: Tensor, state: State = ()) -> Tensor:
         """[o_t, belief] at every step. (rows, length, size)"""
-        belief = self.vae.network.forward_from(inputs, is_first, state)
+        belief = self.vae.held.forward_from(inputs, is_first, state)
         return torch.cat([inputs.observation, belief], -1)
 
     @torch.no_grad()
     def one(self, inputs: ContextInputs, state: State) -> tuple[Tensor, State]:
         """The same at one moment, (rows, size), and the state for the next."""
-        belief, state = self.vae.network.step(inputs, state)
+        belief, state = self.vae.held.step(inputs, state)
         return torch.cat([inputs.observation, belief], -1), state
 
 
@@ -113,7 +113,7 @@ class BeliefActorCritic(ValuedPolicy):
         return self._distribution(self._embed(self.scale(seen))), state
 
     def initial_state(self, rows: int) -> State:
-        return self._read.vae.network.initial_state(rows)
+        return self._read.vae.held.initial_state(rows)
 
     def suitable_rows(self, lengths: Sequence[int]) -> int:
         return _one_row_each(lengths)
@@ -179,7 +179,7 @@ class BeliefPolicy(PolicyNetwork):
         return self.inside.step(inputs._replace(observation=seen), ())[0], state
 
     def initial_state(self, rows: int) -> State:
-        return self._read.vae.network.initial_state(rows)
+        return self._read.vae.held.initial_state(rows)
 
     def suitable_rows(self, lengths: Sequence[int]) -> int:
         return _one_row_each(lengths)
@@ -202,7 +202,7 @@ class BeliefCritic(CriticNetwork):
         return seen[:, None], state
 
     def initial_state(self, rows: int) -> State:
-        return self._read.vae.network.initial_state(rows)
+        return self._read.vae.held.initial_state(rows)
 
     def values(
         self,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -22,13 +23,16 @@ from resel.networks.base import CriticNetwork, LrScope, PolicyNetwork
 from resel.networks.distributions import PolicyDistribution, distribution
 from resel.networks.encoders import State, build_encoder
 from resel.networks.ensemble import EnsembleMLP
+from resel.networks.images import ImageSizes
 from resel.networks.inputs import ContextInputs, Dimensions
 from resel.networks.layers import hidden_layers, mlp, xavier_linear
 
 
 @dataclass(frozen=True)
-class ContextNetwork:
+class ContextNetwork(ImageSizes):
     """Sizes of policy and critic, as in the paper's appendix."""
+
+    reads_last_observation: ClassVar[bool] = True
 
     embedding: Count = scaled(128)
     """Outputs of each pre-encoder and of the context encoder."""
@@ -47,6 +51,7 @@ class ContextNetwork:
     released code adds 0.01)."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         at_least(self, 1, "embedding", "width", "input_layers", "head_width", "head_layers")
         between(self, 0.0, 1.0, "probability_floor")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from resel.envs import ActionSpec, ImageShape, ObservationSpec
 
 
 class ContextInputs(NamedTuple):
@@ -24,6 +26,13 @@ class Dimensions(NamedTuple):
     observation: int
     action: int
     discrete: bool
+    image: ImageShape | None = None
+    """How an observation that is an image lies flat."""
+
+    @classmethod
+    def of(cls, observation: ObservationSpec, action: ActionSpec) -> Self:
+        """Those of an environment."""
+        return cls(observation.size, action.size, action.discrete, observation.image)
 
     def fed_back(self, action: Tensor) -> Tensor:
         """Actions as networks read them, from how they are stored: (..., A).

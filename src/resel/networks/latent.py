@@ -166,15 +166,15 @@ class LatentCritic(CriticNetwork):
 
     @torch.no_grad()
     def embed(self, inputs: ContextInputs, is_first: Tensor) -> Tensor:
-        return self.given(inputs.observation, self._trunk.network(inputs, is_first))
+        return self.given(inputs.observation, self._trunk.held(inputs, is_first))
 
     @torch.no_grad()
     def embed_step(self, inputs: ContextInputs, state: State) -> tuple[Tensor, State]:
-        context, state = self._trunk.network.step(inputs, state)
+        context, state = self._trunk.held.step(inputs, state)
         return self.given(inputs.observation, context)[:, None], state
 
     def initial_state(self, rows: int) -> State:
-        return self._trunk.network.initial_state(rows)
+        return self._trunk.held.initial_state(rows)
 
     def values(
         self,

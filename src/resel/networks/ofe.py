@@ -22,13 +22,13 @@ from resel.networks.base import CriticNetwork, Network, PolicyNetwork, Shared
 from resel.networks.distributions import PolicyDistribution
 from resel.networks.encoders import State
 from resel.networks.inputs import ContextInputs, Dimensions
-from resel.networks.plain import PlainNetwork
+from resel.networks.plain import PlainSizes
 
 _EPS, _NEW_SHARE = 1e-3, 0.01
 
 
 @dataclass(frozen=True)
-class OFENetwork(PlainNetwork):
+class OFENetwork(PlainSizes):
     """Sizes of features, policy and critic."""
 
     head_width: Count = scaled(400)
@@ -152,7 +152,7 @@ class OFEPolicy(PolicyNetwork):
 
     def _seen(self, inputs: ContextInputs) -> ContextInputs:
         with torch.no_grad():
-            return inputs._replace(observation=self._features.network.zs(inputs.observation))
+            return inputs._replace(observation=self._features.held.zs(inputs.observation))
 
     def forward(self, inputs: ContextInputs, is_first: Tensor) -> PolicyDistribution:
         policy: PolicyDistribution = self.inside(self._seen(inputs), is_first)
@@ -176,10 +176,10 @@ class OFECritic(CriticNetwork):
 
     def embed(self, inputs: ContextInputs, is_first: Tensor) -> Tensor:
         with torch.no_grad():
-            return self._features.network.zs(inputs.observation)
+            return self._features.held.zs(inputs.observation)
 
     def embed_step(self, inputs: ContextInputs, state: State) -> tuple[Tensor, State]:
-        return self._features.network.zs(inputs.observation)[:, None], state
+        return self._features.held.zs(inputs.observation)[:, None], state
 
     def values(
         self,
@@ -190,5 +190,5 @@ class OFECritic(CriticNetwork):
         frozen: bool = False,
     ) -> Tensor:
         assert action is not None, "actions are Box ones"
-        zsa = self._features.network.zsa(embedded, action)
+        zsa = self._features.held.zsa(embedded, action)
         return self.inside.values(zsa, None, heads, frozen=frozen)

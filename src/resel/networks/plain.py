@@ -19,11 +19,12 @@ from resel.networks.heads import (
     Initialisation,
     activated_mlp,
 )
+from resel.networks.images import ImageSizes
 from resel.networks.inputs import ContextInputs, Dimensions
 
 
 @dataclass(frozen=True)
-class PlainNetwork:
+class PlainSizes:
     """Sizes of policy and critic."""
 
     head_width: Count = scaled(256)
@@ -74,6 +75,15 @@ class PlainNetwork:
         return PlainCritic(dims, self, n_critics, outputs)
 
 
+@dataclass(frozen=True)
+class PlainNetwork(ImageSizes, PlainSizes):
+    """Sizes of policy and critic, and how images are read."""
+
+    def __post_init__(self) -> None:
+        PlainSizes.__post_init__(self)
+        ImageSizes.__post_init__(self)
+
+
 def _widths(width: int, layers: int, last: int | None) -> list[int]:
     return [width] * (layers - 1) + [width if last is None else last]
 
@@ -81,7 +91,7 @@ def _widths(width: int, layers: int, last: int | None) -> list[int]:
 class PlainPolicy(PolicyNetwork):
     """pi(a | o_t)."""
 
-    def __init__(self, dims: Dimensions, sizes: PlainNetwork, noise: float | None) -> None:
+    def __init__(self, dims: Dimensions, sizes: PlainSizes, noise: float | None) -> None:
         super().__init__()
         self._discrete, self._noise, self._log_std_min = dims.discrete, noise, sizes.log_std_min
         outputs = dims.action if dims.discrete or noise is not None else 2 * dims.action
@@ -110,7 +120,7 @@ class PlainPolicy(PolicyNetwork):
 class PlainCritic(CriticNetwork):
     """Q(o_t, a_t) of E heads with nothing in common."""
 
-    def __init__(self, dims: Dimensions, sizes: PlainNetwork, n_critics: int, outputs: int) -> None:
+    def __init__(self, dims: Dimensions, sizes: PlainSizes, n_critics: int, outputs: int) -> None:
         super().__init__()
         self._single = not dims.discrete and outputs == 1
         self.heads = ActivatedHeads(

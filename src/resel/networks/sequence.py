@@ -31,6 +31,7 @@ from resel.networks.heads import (
     Initialisation,
     activated_mlp,
 )
+from resel.networks.images import ImageSizes
 from resel.networks.inputs import ContextInputs, Dimensions
 
 
@@ -56,7 +57,7 @@ class TrunkSizes:
 
 
 @dataclass(frozen=True)
-class SequenceNetwork(TrunkSizes):
+class SequenceNetwork(TrunkSizes, ImageSizes):
     """Sizes of policy and critic."""
 
     observation_embedding: Count = scaled(32)
@@ -92,6 +93,7 @@ class SequenceNetwork(TrunkSizes):
     """Box, stochastic: the log of the standard deviation is kept above this."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         at_least(self, 1, "observation_embedding", "action_embedding", "width")
         at_least(self, 1, "head_width", "head_layers", "last_width")
         at_least(self, 0, "reward_embedding", "context_size", "policy_shortcut", "critic_shortcut")
@@ -186,14 +188,16 @@ class SequenceTrunk(nn.Module):
         sizes: SequenceNetwork = config.network
         self._reads_reward = sizes.reward_input
         kinds = sizes.kinds(dims)
-        raw, embedded = (sum(sizes) for sizes in zip(*kinds, strict=True))
         joint = sizes.joint_embedding
-        self.embeddings = nn.ModuleList(
+        embeddings = [
             Embedding(inputs, 0 if joint else size, sizes.embedding_activation)
             for inputs, size in kinds
-        )
+        ]
+        self.embeddings = nn.ModuleList(embeddings)
         self.context_encoder = SequenceEncoder(
-            raw if joint else embedded, embedded if joint else 0, config
+            sum(embedding.size for embedding in embeddings),
+            sum(size for _, size in kinds) if joint else 0,
+            config,
         )
 
     def _embed(self, inputs: ContextInputs) -> Tensor:

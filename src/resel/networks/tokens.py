@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -28,6 +28,8 @@ Normalized = Literal["none", "difference", "all"]
 @dataclass(frozen=True)
 class TokenNetwork(SequenceNetwork):
     """Sizes of policy and critic."""
+
+    reads_last_observation: ClassVar[bool] = True
 
     observation_embedding: Count = scaled(48)
     """Outputs of the layer that embeds o_{t-1} for the context encoder."""

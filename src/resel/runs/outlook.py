@@ -13,7 +13,7 @@ def updates_planned(config: Config, schedule: Schedule) -> int:
     """How many updates a run will make; a run that is certain to make none is refused."""
     settings = config.training
     steps, warmup = settings.steps, settings.warmup_steps
-    after = max(warmup, getattr(config.algorithm, "learn_after", 0))
+    after = max(warmup, _learn_after(config))
     due = schedule.due(Moment(after, steps, 0, steps)) if steps > after else 0
     if due:
         return due
@@ -36,7 +36,7 @@ def notes(settings: TrainingConfig, learner: Learner, env: AnyEnv) -> list[str]:
     if env.horizon is None:  # they may end by themselves, as episodes mostly do
         return []
     longest = env.horizon
-    begins = max(settings.warmup_steps, getattr(learner.settings, "learn_after", 0))
+    begins = max(settings.warmup_steps, _learn_after(learner.config))
     called = f"An episode may last {longest:,} steps"
     found = []
     if longest >= settings.steps:
@@ -60,3 +60,8 @@ def notes(settings: TrainingConfig, learner: Learner, env: AnyEnv) -> list[str]:
             f"{'; ' + remedy if windows else ''}."
         )
     return found
+
+
+def _learn_after(config: Config) -> int:
+    """Steps before which a method makes no update, whatever the warm-up is."""
+    return int(getattr(config.algorithm, "learn_after", 0))

@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from resel.envs import FlatImage
 from resel.errors import ConfigError
 from resel.tasks.strict import check_render_mode
 
@@ -85,7 +86,8 @@ class KeyToDoorEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         self.distractor = distractor
         self.render_mode = render_mode
         self.action_space = spaces.Discrete(4)
-        self.observation_space = spaces.Box(0.0, 1.0, (3 * (2 * _VIEW + 1) ** 2,), np.float32)
+        side = 2 * _VIEW + 1
+        self.observation_space = FlatImage(3, side, side)  # type: ignore[assignment]  # a Box
         self._ends = (EXPLORE_STEPS, EXPLORE_STEPS + distractor)  # of the first two phases
 
     def reset(

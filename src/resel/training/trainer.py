@@ -71,7 +71,7 @@ class Trainer:
         observation, action = envs[0].observation, envs[0].action
         self.learner: Learner = build_learner(
             config,
-            Dimensions(observation.size, action.size, action.discrete),
+            Dimensions.of(observation, action),
             choose_device(settings.device),
         )
         self.actor = Actor(self.learner)

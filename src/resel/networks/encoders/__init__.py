@@ -4,7 +4,7 @@ An encoder of one's own is registered with `resel.register_encoder`, or named as
 the group `resel.encoders` by the package that has it.
 """
 
-from resel.networks.encoders import gated, mamba, mlp, smoothing, transformer
+from resel.networks.encoders import gated, gpt, mamba, mlp, smoothing, transformer
 from resel.networks.encoders.base import Encoder, Longest, State
 from resel.networks.encoders.registry import (
     EncoderSpec,
@@ -20,6 +20,7 @@ for _spec in (
     gated.LSTM,
     mlp.MLP,
     transformer.TRANSFORMER,
+    gpt.GPT,
     smoothing.SMOOTHING,
 ):
     register_encoder(_spec)

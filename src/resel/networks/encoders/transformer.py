@@ -15,6 +15,7 @@ Glossary
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -23,6 +24,7 @@ from torch.nn import functional as F
 
 from resel.config import Count, at_least
 from resel.errors import ConfigError
+from resel.networks.dropout import Dropout
 from resel.networks.encoders.base import Encoder, Longest, State
 from resel.networks.encoders.registry import EncoderSpec
 from resel.networks.ops.recurrent import by_trajectory
@@ -60,9 +62,18 @@ class TransformerSettings:
 class Block(nn.Module):
     """Attention to the past, then a feed-forward part, each added to its input."""
 
-    def __init__(self, width: int, n_heads: int, expansion: int, scale: float) -> None:
+    def __init__(
+        self,
+        width: int,
+        n_heads: int,
+        expansion: int,
+        scale: float,
+        activation: Callable[[Tensor], Tensor] = F.relu,
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
-        self._heads = n_heads
+        self._heads, self._activation = n_heads, activation
+        self.attention_dropout, self.dropout = Dropout(dropout), Dropout(dropout)
         self.before_attention, self.before_feed_forward = nn.LayerNorm(width), nn.LayerNorm(width)
         self.query_key_value = nn.Linear(width, 3 * width)
         self.attended = nn.Linear(width, width)
@@ -79,15 +90,20 @@ class Block(nn.Module):
         return x.view(*x.shape[:2], self._heads, -1).transpose(1, 2)  # (rows, heads, T, W / heads)
 
     def _after(self, x: Tensor, attention: Tensor) -> Tensor:
-        x = x + self.attended(attention.transpose(1, 2).flatten(2))
-        hidden = F.relu(self.up(self.before_feed_forward(x)))
-        return x + self.down(hidden)  # type: ignore[no-any-return]
+        x = x + self.dropout(self.attended(attention.transpose(1, 2).flatten(2)))
+        hidden = self._activation(self.up(self.before_feed_forward(x)))
+        return x + self.dropout(self.down(hidden))  # type: ignore[no-any-return]
 
     def forward(self, x: Tensor) -> Tensor:
         """Over trajectories (rows, T, W)."""
         parts = self.query_key_value(self.before_attention(x)).chunk(3, -1)
         query, key, value = (self._by_head(part) for part in parts)
-        return self._after(x, F.scaled_dot_product_attention(query, key, value, is_causal=True))
+        if not self.attention_dropout.active:
+            return self._after(x, F.scaled_dot_product_attention(query, key, value, is_causal=True))
+        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])  # (rows, heads, T, T)
+        shares = torch.softmax(scores.masked_fill(later, -math.inf), -1)
+        return self._after(x, self.attention_dropout(shares) @ value)
 
     def step(
         self, x: Tensor, keys: Tensor, values: Tensor, at: Tensor
@@ -116,10 +132,11 @@ class TransformerEncoder(Encoder):
             )
         self._width, self._settings = width, settings
         self.inward: nn.Module = nn.Identity() if inputs == width else nn.Linear(inputs, width)
-        scale = 0.67 * layers**-0.25
-        self.blocks = nn.ModuleList(
-            Block(width, settings.n_heads, settings.expansion, scale) for _ in range(layers)
-        )
+        self.blocks = nn.ModuleList(self._block(width, settings) for _ in range(layers))
+
+    def _block(self, width: int, settings: TransformerSettings) -> Block:
+        scale = 0.67 * settings.n_layers**-0.25
+        return Block(width, settings.n_heads, settings.expansion, scale)
 
     def initialise_embedding(self, layer: nn.Linear) -> None:
         scale = (9 * len(self.blocks)) ** -0.25
@@ -138,8 +155,17 @@ class TransformerEncoder(Encoder):
         """(trajectories, T, W) -> the same."""
         self._settings.longest.check(x.shape[1])
         x = x + self._positions(torch.arange(x.shape[1], device=x.device, dtype=x.dtype))
+        x = self._begin(x)
         for block in self.blocks:
             x = block(x)
+        return self._finish(x)
+
+    def _begin(self, x: Tensor) -> Tensor:
+        """What the first block reads of steps with their positions."""
+        return x
+
+    def _finish(self, x: Tensor) -> Tensor:
+        """What becomes of the last block's output."""
         return torch.tanh(x)
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
@@ -169,7 +195,7 @@ class TransformerEncoder(Encoder):
             x, *new = block.step(x, keys[:, :until], values[:, :until], at)
             rest = keys[:, until:], values[:, until:]
             after += [torch.cat(both, 1) for both in zip(new, rest, strict=True)]
-        return torch.tanh(x[:, 0]), (*after, at + 1)
+        return self._finish(x[:, 0]), (*after, at + 1)
 
     def initial_state(self, rows: int) -> State:
         block = self.blocks[0]
