@@ -128,7 +128,7 @@ def test_targets_read_the_features_that_learn() -> None:
     features: nn.Module = learner.networks["features"]
     for name in ("policy", "critic"):
         for network in (learner.networks[name], learner.targets[name]):
-            assert network._features.network is features  # type: ignore[union-attr]
+            assert network._features.held is features  # type: ignore[union-attr]
             assert not [key for key in network.state_dict() if "feature" in key]
 
 
