@@ -23,6 +23,7 @@ _QUICK: dict[str, Any] = {
     "batch_steps": 128,
     "batch_transitions": 64,
     "batch_windows": 16,
+    "batch_episodes": 12,
     "quantiles": 5,
     "n_layers": 1,
     "lr_embeddings": 3e-3,

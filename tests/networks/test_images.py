@@ -94,7 +94,7 @@ def test_the_convolutions_are_those_written_out(layout: str) -> None:
 @every_method
 def test_an_agent_learns_from_images_is_saved_and_acts(method: Method, tmp_path: Path) -> None:
     if method.name not in ABLE:
-        pytest.skip("it foretells observations, and reads images as vectors")
+        pytest.skip("it reads images as vectors")
     space, whole = method.spaces[-1], "mlp" not in method.name  # floats for some
     loop = {"warmup_steps": 8, "buffer_steps": 200, "eval_every": 0, "checkpoint_every": 0}
     config = small_config(method, **loop, **IMAGE, max_episode_steps=4)
