@@ -385,12 +385,13 @@ def test_epi_foretells_better_than_any_model_without_a_context() -> None:
 def test_escp_tells_tasks_apart() -> None:
     weights = {"consistency_weight": 5.0, "diversity_weight": 1.0, "kernel_sharpness": 10.0}
     settings = {**weights, "mean_tau": 0.1, "batch_transitions": 64, "context_length": 8}
-    learner, _ = trained_on_gains("escp", 150, **settings)
-    means = learner.extra_state()["policy_task_means"]
-    context, hidden = late_contexts(learner)
-    tasks = (hidden[:, 0] * (GAIN_TASKS - 1)).round().long()
-    within = (context - means[tasks]).square().mean().sqrt()
-    assert means.std(0).max() > 1.5 * within
+    frozen, learned = (
+        trained_on_gains("escp", 150, **settings, **more)[0].extra_state()["policy_task_means"]
+        for more in ({"relation_after": 10**6}, {})
+    )
+    assert learned.std(0).max() > 4 * frozen.std(0).max()
+    gain = np.linspace(-1, 1, GAIN_TASKS)
+    assert max(np.corrcoef(learned[:, i], gain)[0, 1] ** 2 for i in range(2)) > 0.7
 
 
 # What may be known where
