@@ -383,13 +383,15 @@ def test_epi_foretells_better_than_any_model_without_a_context() -> None:
 
 
 def test_escp_tells_tasks_apart() -> None:
-    settings = {"kernel_sharpness": 30.0, "diversity_weight": 1.0, "batch_transitions": 64}
-    learner, _ = trained_on_gains("escp", 150, **settings, context_length=8)
-    means = learner.extra_state()["policy_task_means"]
-    context, hidden = late_contexts(learner)
-    tasks = (hidden[:, 0] * (GAIN_TASKS - 1)).round().long()
-    within = (context - means[tasks]).square().mean().sqrt()
-    assert means.std(0).max() > 3 * within
+    weights = {"consistency_weight": 5.0, "diversity_weight": 1.0, "kernel_sharpness": 10.0}
+    settings = {**weights, "mean_tau": 0.1, "batch_transitions": 64, "context_length": 8}
+    frozen, learned = (
+        trained_on_gains("escp", updates, **settings, **more)[0].extra_state()["policy_task_means"]
+        for updates, more in ((20, {"relation_after": 10**6}), (150, {}))
+    )
+    assert learned.std(0).max() > 4 * frozen.std(0).max()
+    gain = np.linspace(-1, 1, GAIN_TASKS)
+    assert max(np.corrcoef(learned[:, i], gain)[0, 1] ** 2 for i in range(2)) > 0.7
 
 
 # What may be known where
@@ -474,7 +476,7 @@ class Telling(gymnasium.Env[Any, Any]):
     ("method", "info", "words"),
     [
         ("escp", {"hidden": [0.5]}, r"escp learns from info\['task'\].*let it tell that"),
-        ("osi", {"task": 1}, r"osi learns from info\['hidden'\].*another task or method"),
+        ("osi", {"task": 1}, r"osi learns from info\['hidden'\].*or another method"),
         ("osi", {"hidden": [0.1, 0.2, 0.3]}, "3 numbers.*context_size=2.*raise it to 3"),
         ("escp", {"task": 40}, r"was 40, and n_tasks=40.*set n_tasks above"),
     ],

@@ -63,7 +63,7 @@ def diversity(means: Tensor, known: Tensor, sharpness: float) -> Tensor:
     difference = means[:, None] - means  # (K, K, Z)
     kernel = (-sharpness * difference.square()).exp().mean(-1)
     kernel = torch.where(known[:, None] & known, kernel, torch.zeros_like(kernel))
-    diagonal = torch.where(known, _RIDGE, 1.0).to(kernel.dtype)  # that of one not known is then 1
+    diagonal = 1 - (1 - _RIDGE) * known.to(kernel.dtype)  # that of one not known is then 1
     log_det: Tensor = torch.linalg.slogdet(kernel + torch.diag(diagonal)).logabsdet
     return -log_det
 

@@ -156,7 +156,7 @@ class ESCPLearner(LatentLearner):
     def _moved(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The moving means after this batch, and which tasks have one."""
         means, present = losses.task_means(batch.extras[CONTEXT][:, 0], self._of_task(batch))
-        share = torch.where(self._tasks_known, self.settings.mean_tau, 1.0).to(self.dtype)[:, None]
+        share = 1 - (1 - self.settings.mean_tau) * self._tasks_known.to(self.dtype)[:, None]
         moved = self._task_means + share * (means - self._task_means)
         return torch.where(present[:, None], moved, self._task_means), self._tasks_known | present
 
