@@ -69,7 +69,7 @@ def make(kind: Kind, members: list[Member], out: Path, **how: Any) -> dict[str, 
     ("name", "runs", "steps"),
     [
         ("tmaze", 12, 240_000),
-        ("table-novel", 15, 500_000),
+        ("table-novel", 15, 300_000),
         ("table-popgym", 44, 2_200_000),
         ("fig-auto-lr", 42, 840_000),
     ],

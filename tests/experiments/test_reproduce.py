@@ -216,11 +216,11 @@ def test_what_does_not_fit_is_refused(
     tmp_path: Path, quick_plan: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planning, "available_memory", lambda: 10**6)
-    with pytest.raises(ConfigError, match="of memory for one run"):
+    with pytest.raises(ConfigError, match="needs about 0.1 GB of memory"):
         run(tiny.tiny_sweep(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
     code, said = run(tiny.tiny_sweep(tmp_path / "out", dry_run=True))
-    assert code == 0 and "This would be refused: --scale smoke needs about" in said
+    assert code == 0 and "This would be refused: One of the runs needs about" in said
 
 
 @pytest.mark.parametrize(
@@ -247,5 +247,6 @@ def test_names_are_listed(capsys: Any) -> None:
 def test_the_plan_is_shown_by_the_command(capsys: Any, quick_plan: None) -> None:
     assert main(["reproduce", "fig-lr-ablation", "fig-pomdp", "--dry-run"]) == 0
     said = capsys.readouterr().out
-    assert "Left: 8 runs, 40,000 steps" in said
+    others = [s for s in CATALOGUE["fig-pomdp"].studies["smoke"].settings if s.method]
+    assert f"Left: {8 + len(others)} runs, {40_000 + 5000 * len(others):,} steps" in said
     assert not Path("reproduce-output").exists()
