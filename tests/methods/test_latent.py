@@ -542,6 +542,6 @@ def test_settings_of_the_source(method: str) -> None:
 @pytest.mark.parametrize("method", NAMES)
 def test_it_learns_to_swing_up_under_any_gravity(method: str) -> None:
     agent = Agent("Pendulum-gravity-v0", method, device="cpu", eval_every=0, checkpoint_every=0)
-    agent.learn(5000)
+    agent.learn(8000)
     assert agent.evaluate(20)[0] > -400
     agent.close()
