@@ -216,7 +216,7 @@ def test_what_does_not_fit_is_refused(
     tmp_path: Path, quick_plan: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planning, "available_memory", lambda: 10**6)
-    with pytest.raises(ConfigError, match="needs about 0.1 GB of memory"):
+    with pytest.raises(ConfigError, match=r"needs about 0\.1 GB of memory"):
         run(tiny.tiny_sweep(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
     code, said = run(tiny.tiny_sweep(tmp_path / "out", dry_run=True))

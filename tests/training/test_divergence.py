@@ -259,7 +259,7 @@ def test_a_run_with_skips_is_continued_exactly(
     first = make_trainer(**settings)
     spoil(first, FAULTS)
     with MetricsLog(tmp_path / "parts", tensorboard=False) as first.log.writer:
-        first.train(100, [lambda progress: progress.step != stop])
+        first.train(100, [lambda progress: first.request_stop() if progress.step == stop else None])
         bundle = save_checkpoint(first, tmp_path / "checkpoint")
         position = first.log.writer.position()
         first.train(9)

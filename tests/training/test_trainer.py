@@ -313,7 +313,7 @@ _KINDS = {
         *("padding_share", "batch_steps", "buffer_steps", "episode_return", "episodes"),
     },
     "eval": {"return_mean", "return_std", "length_mean", "success_rate", "updates"},
-    "timing": {"updates_per_second", "steps_per_second", "seconds"},
+    "timing": {"updates_per_second", "steps_per_second", "seconds", "cpu_seconds"},
 }
 
 
