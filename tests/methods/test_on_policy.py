@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -22,6 +23,7 @@ from resel.data import Batch, Taken
 from resel.errors import ConfigError
 from resel.methods import build_learner, get_method
 from resel.networks import ContextInputs
+from resel.tasks import make_env
 
 ROWS, STEPS = 4, 6
 RATE = 3e-3
@@ -219,7 +221,6 @@ def test_every_environment_is_learned_from_once_in_a_pass() -> None:
 @pytest.mark.parametrize(
     ("method", "changes", "said"),
     [
-        ("ppo-gru", {"minibatches": 5}, "num_envs=4: raise num_envs or lower minibatches"),
         ("a2c-gru", {"lr_context_encoder": "auto"}, "a2c-gru learns by RMSprop"),
         ("ppo-gru", {"rollout_steps": 0}, "rollout_steps"),
     ],
@@ -227,6 +228,15 @@ def test_every_environment_is_learned_from_once_in_a_pass() -> None:
 def test_refused(method: str, changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         make(method, **changes)
+
+
+def test_too_few_environments_are_enough_to_act(tmp_path: Path) -> None:
+    config = small_config(get_method("ppo-gru"), num_envs=ROWS, minibatches=ROWS)
+    Agent("Pendulum-V-v0", config=config).save(tmp_path / "agent")
+    agent = Agent.load(tmp_path / "agent", make_env("Pendulum-V-v0"))
+    assert agent.predict(np.zeros(1, np.float32))[0].shape == (1,)
+    with pytest.raises(ConfigError, match="num_envs=1: raise num_envs or lower minibatches"):
+        agent.learn(10)
 
 
 @pytest.mark.parametrize("method", ["ppo-gru", "a2c-gru"])

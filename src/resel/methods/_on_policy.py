@@ -30,7 +30,6 @@ from resel.data import (
     Taken,
     Trajectory,
 )
-from resel.errors import ConfigError
 from resel.methods._encoder_rate import EncoderRate
 from resel.methods.base import Learner, Metrics
 from resel.networks import (
@@ -96,11 +95,6 @@ class OnPolicyLearner(Learner):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         rows, settings = self.config.training.num_envs, self.settings
-        if rows < settings.minibatches:
-            raise ConfigError(
-                f"minibatches={settings.minibatches} are parts of the environments, of which there "
-                f"are num_envs={rows}: raise num_envs or lower minibatches."
-            )
         self.max_gradient_norm = settings.max_gradient_norm
         width = 1 if self.dims.discrete else self.dims.action
         self._rollout = Rollout(
@@ -115,6 +109,15 @@ class OnPolicyLearner(Learner):
         self._waiting: list[Batch] = []
         """Parts of the last rollout that are still to be learned from."""
         self.generators["minibatches"] = torch_stream(self.seed, "minibatches")
+
+    def cannot_learn(self) -> str | None:
+        rows, parts = self.config.training.num_envs, self.settings.minibatches
+        if rows >= parts:
+            return None
+        return (
+            f"minibatches={parts} are parts of the environments, of which there are "
+            f"num_envs={rows}: raise num_envs or lower minibatches."
+        )
 
     @staticmethod
     def networks_of(config: Config, dims: Dimensions) -> dict[str, Network]:
