@@ -281,12 +281,12 @@ class Silent(HiddenGoals):
 @pytest.mark.parametrize(
     ("method", "env", "changes", "error", "said"),
     [
-        ("pearl", Silent, {}, ConfigError, r"does not tell info\['task'\] .* pearl cannot learn"),
-        ("promp", Silent, {}, ConfigError, "Pendulum-gravity-v0, let the environment tell it"),
+        ("pearl", Silent, {}, ConfigError, r"pearl learns from info\['task'\] .*does not tell"),
+        ("promp", Silent, {}, ConfigError, "such as Pendulum-gravity-v0"),
         ("promp", lambda: HiddenGoals(obeys=False), {}, EnvironmentFault, "was asked for task"),
         ("promp", HiddenGoals, {"num_envs": 1}, ConfigError, "num_envs=1: promp learns from sev"),
         ("promp", HiddenGoals, {"buffer_steps": 99}, ConfigError, "buffer_steps=99 is too small"),
-        ("promp", HiddenGoals, {"latent_size": 3}, ConfigError, "belongs to the method pearl"),
+        ("promp", HiddenGoals, {"latent_size": 3}, ConfigError, "it belongs to the methods pearl"),
     ],
 )
 def test_refused(method: str, env: Any, changes: dict[str, Any], error: Any, said: str) -> None:
