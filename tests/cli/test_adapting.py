@@ -44,8 +44,8 @@ def test_steps_of_adapting_are_told_and_are_no_steps_of_training(
 @pytest.mark.parametrize(
     ("task", "flags", "said"),
     [
-        ("Pendulum-V-v0", PEARL, "does not tell info['task'] at its resets"),
-        ("Pendulum-V-v0", PROMP, "promp cannot learn without it: take a task that does"),
+        ("Pendulum-V-v0", PEARL, "pearl learns from info['task'] of a reset"),
+        ("Pendulum-V-v0", PROMP, "take a task that does, such as Pendulum-gravity-v0"),
         (TASK, ["--method", "promp", "--num-envs", "1"], "num_envs=1: promp learns from several"),
         (TASK, [*PROMP, "--buffer-steps", "100"], "buffer_steps=100 is too small"),
         (TASK, [*PEARL, "--inner-step", "1"], "it belongs to the method promp"),

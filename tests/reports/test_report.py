@@ -198,8 +198,8 @@ def test_outcomes_of_experiments_are_shown(tmp_path: Path) -> None:
         Image.new("RGB", (4, 3)).save(folder / "map" / file)
     (folder / "times" / "table.csv").write_text("encoder,update_ms,paper_ms\ngru,12.5,\n")
     (folder / "returns" / "table.csv").write_text(
-        "task,step,mean,standard_error,iqm,iqm_low,iqm_high,runs,diverged,paper A,paper A error\n"
-        "Hopper,300,1.5,0.25,1.25,1,2,4,1,7,0.5\nAnt,300,,,,,,,,8,\n"
+        "task,step,method,mean,standard_error,iqm,iqm_low,iqm_high,runs,diverged,paper,paper_error\n"
+        "Hopper,300,A,1.5,0.25,1.25,1,2,4,1,7,0.5\nAnt,300,B,,,,,,,,8,\n"
     )
     (folder / "mazes" / "table.csv").write_text("group,success_rate\nlstm,0.75\n")
     page = read(folder, tmp_path)
@@ -208,9 +208,9 @@ def test_outcomes_of_experiments_are_shown(tmp_path: Path) -> None:
     assert picture["alt"] == "MAP: map"
     assert str(picture["src"]).startswith("data:image/png;base64,")
     assert page.row("gru") == ["gru", "12.5"]  # nothing stands in the paper's column
-    ours = ["1.50 ± 0.25", "1.25 [1.00, 2.00]", "4", "1"]
-    assert page.row("Hopper") == ["Hopper", "300", *ours, "7.0 ± 0.5"]
-    assert page.row("Ant") == ["Ant", "300", "–", "–", "–", "–", "8.0"]
+    ours = ["1.50 ± 0.25", "7.0 ± 0.5", "1.25 [1.00, 2.00]", "4", "1"]
+    assert page.row("Hopper") == ["Hopper", "300", "A", *ours]
+    assert page.row("Ant") == ["Ant", "300", "B", "–", "8.0", "–", "–", "–"]
     assert page.row("map")[1:] == ["MAP", "", "smoke", "1"]
     (folder / "times" / "table.csv").write_bytes(b"\xff\xfe")
     assert "table.csv cannot be read" in read(folder, tmp_path).text

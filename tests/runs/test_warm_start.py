@@ -128,6 +128,7 @@ def test_begun_again_before_its_first_checkpoint(source: RESeL, tiny: dict[str, 
     RESeL(BOX, **settings).learn(40, run_dir="new", callback=lambda p: p.step < 10)
     shutil.rmtree("new/checkpoints")
     shutil.rmtree("new/agents")
+    Path("new/result.json").unlink()
     assert main(["resume", "new"]) == 0
     one, other = (read_bundle(f"{run}/agents/last", "agent").tensors for run in ("new", "whole"))
     assert all(torch.equal(t, other["weights"][n]) for n, t in one["weights"].items())

@@ -118,4 +118,4 @@ def test_settings() -> None:
     assert (settings["size"], settings["gamma"], settings["steps"]) == ("tiny", 0.96, 20_000)
     assert settings["eval_episodes"] == 20  # each of the held-out tasks once
     car = task_settings("MountainCarContinuous-P-v0")
-    assert (car["size"], car["gamma"], car["steps"]) == ("tiny", 0.99, 60_000)
+    assert (car["size"], car["gamma"], car["steps"]) == ("tiny", 0.99, 20_000)

@@ -67,6 +67,7 @@ def test_the_small_family_is_complete() -> None:
         "CartPole-V-v0",
         "MountainCarContinuous-P-v0",
         "TMaze-v0",
+        "TwoGoals-v0",
     ]
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from resel.config import Count, at_least, finite, only_for, positive, scaled
+from resel.config import Count, at_least, finite, positive, scaled
 from resel.networks.base import PolicyNetwork
 from resel.networks.distributions import Gaussian
 from resel.networks.encoders import State
@@ -33,9 +33,9 @@ class AdaptableNetwork:
     """Width of the hidden layers."""
     head_layers: Count = 2
     """Hidden layers."""
-    log_std_start: float = only_for("Box", 0.0)
+    log_std_start: float = 0.0
     """The log of the standard deviation at the start, before action_scale."""
-    action_scale: float = only_for("Box", 0.1)
+    action_scale: float = 0.1
     """Actions are the network's outputs times this; the environment cuts them at -1 and 1."""
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from resel.config import Count, at_least, between, only_for, scaled
+from resel.config import Count, at_least, between, scaled
 from resel.networks.base import CriticNetwork, Network, PolicyNetwork
 from resel.networks.distributions import SquashedGaussian
 from resel.networks.encoders import State
@@ -52,7 +52,7 @@ class PearlNetwork:
     next_observation_input: bool = True
     """Whether the encoder reads the next observation, for tasks that differ in their dynamics; it
     may be left out where they differ in their rewards alone."""
-    log_std_min: float = only_for("Box", -20.0)
+    log_std_min: float = -20.0
     """The log of the policy's standard deviation is kept above this."""
 
     def __post_init__(self) -> None:
