@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 from resel.config import Config, Count, at_least, between, one_of, only_for, scaled
 from resel.networks.actor_critic import HeadSizes, ValuedPolicy
-from resel.networks.base import CriticNetwork, PolicyNetwork, Shared
+from resel.networks.base import PolicyNetwork, Shared
 from resel.networks.beliefs import BeliefSizes, BeliefVAE
 from resel.networks.distributions import Gaussian, LikelihoodPolicy, PolicyDistribution
 from resel.networks.encoders import State
 from resel.networks.heads import ACTIVATIONS, Activation, Initialisation
 from resel.networks.inputs import ContextInputs, Dimensions
 from resel.networks.normalizer import ObservationNormalizer
-from resel.networks.plain import PlainNetwork
+from resel.networks.plain import InnerCritic, PlainNetwork
 
 
 class _Reader:
@@ -185,7 +185,7 @@ class BeliefPolicy(PolicyNetwork):
         return _one_row_each(lengths)
 
 
-class BeliefCritic(CriticNetwork):
+class BeliefCritic(InnerCritic):
     """Q(o_t, belief, a_t) of so many heads."""
 
     def __init__(self, dims: Dimensions, config: Config, vae: BeliefVAE, n_critics: int) -> None:
@@ -203,13 +203,3 @@ class BeliefCritic(CriticNetwork):
 
     def initial_state(self, rows: int) -> State:
         return self._read.vae.held.initial_state(rows)
-
-    def values(
-        self,
-        embedded: Tensor,
-        action: Tensor | None = None,
-        heads: Tensor | None = None,
-        *,
-        frozen: bool = False,
-    ) -> Tensor:
-        return self.inside.values(embedded, action, heads, frozen=frozen)

@@ -22,12 +22,12 @@ import torch
 from torch import Tensor
 
 from resel.config import Config, Count, at_least, between, one_of, only_for, scaled
-from resel.networks.base import CriticNetwork, Network, Shared
+from resel.networks.base import Network, Shared
 from resel.networks.distributions import PolicyDistribution
 from resel.networks.encoders import State
 from resel.networks.heads import CRITIC_BOUND, ActivatedHeads, Activation, Initialisation
 from resel.networks.inputs import ContextInputs, Dimensions
-from resel.networks.plain import PlainCritic, PlainNetwork
+from resel.networks.plain import InnerCritic, PlainCritic, PlainNetwork
 from resel.networks.sequence import SequencePolicy, SequenceTrunk
 
 
@@ -147,7 +147,7 @@ class LatentPolicy(SequencePolicy):
         return self._distribution(observation, context)
 
 
-class LatentCritic(CriticNetwork):
+class LatentCritic(InnerCritic):
     """Q(o_t, context, a_t) of E heads; if nobody gives a context, it is that of the policy."""
 
     def __init__(
@@ -175,16 +175,6 @@ class LatentCritic(CriticNetwork):
 
     def initial_state(self, rows: int) -> State:
         return self._trunk.held.initial_state(rows)
-
-    def values(
-        self,
-        embedded: Tensor,
-        action: Tensor | None = None,
-        heads: Tensor | None = None,
-        *,
-        frozen: bool = False,
-    ) -> Tensor:
-        return self.inside.values(embedded, action, heads, frozen=frozen)
 
 
 class TransitionModel(Network):

@@ -152,3 +152,19 @@ class PlainCritic(CriticNetwork):
         q: Tensor = self.heads(x.flatten(0, -2), heads, frozen=frozen)  # (E, N, outputs)
         q = q.view(q.shape[0], *x.shape[:-1], -1)
         return q.squeeze(-1) if self._single else q
+
+
+class InnerCritic(CriticNetwork):
+    """A critic inside one that knows more than o_t: what that is, `embed` says."""
+
+    inside: CriticNetwork
+
+    def values(
+        self,
+        embedded: Tensor,
+        action: Tensor | None = None,
+        heads: Tensor | None = None,
+        *,
+        frozen: bool = False,
+    ) -> Tensor:
+        return self.inside.values(embedded, action, heads, frozen=frozen)

@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 
 from resel.config import Config, Count, at_least, scaled
-from resel.networks.base import CriticNetwork, Network, PolicyNetwork, Shared
+from resel.networks.base import Network, PolicyNetwork, Shared
 from resel.networks.distributions import SquashedGaussian
 from resel.networks.encoders import State
 from resel.networks.heads import CRITIC_BOUND, POLICY_BOUND, activated_mlp
 from resel.networks.inputs import ContextInputs, Dimensions
-from resel.networks.plain import PlainSizes
+from resel.networks.plain import InnerCritic, PlainSizes
 from resel.networks.variational import SequenceModel
 
 
@@ -122,7 +122,7 @@ class VRMPolicy(PolicyNetwork):
         return len(lengths)  # side by side: the loop is then as long as one window
 
 
-class VRMCritic(CriticNetwork):
+class VRMCritic(InnerCritic):
     """Q(s_t, a_t) of so many heads."""
 
     def __init__(self, dims: Dimensions, config: Config, memories: Memories, heads: int) -> None:
@@ -140,16 +140,6 @@ class VRMCritic(CriticNetwork):
 
     def initial_state(self, rows: int) -> State:
         return self._memories.held.initial_state(rows)
-
-    def values(
-        self,
-        embedded: Tensor,
-        action: Tensor | None = None,
-        heads: Tensor | None = None,
-        *,
-        frozen: bool = False,
-    ) -> Tensor:
-        return self.inside.values(embedded, action, heads, frozen=frozen)
 
 
 class VRMValue(Network):
