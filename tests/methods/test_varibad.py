@@ -493,7 +493,6 @@ def test_beliefs_find_the_goal_of_a_trial() -> None:
     [
         ("varibad", {"lr_context_encoder": "auto"}, "varibad does not teach its encoder by the"),
         ("varibad-off", {"lr_context_encoder": "auto"}, "varibad-off does not teach its encoder"),
-        ("varibad", {"minibatches": 5}, "num_envs=4: raise num_envs or lower minibatches"),
         ("rl2", {"value_loss": "cubed"}, "value_loss"),
         ("varibad", {"decodes": "task"}, "decodes"),
         ("varibad", {"batch_trials": 0}, "batch_trials"),
