@@ -24,6 +24,8 @@ _WORLD: dict[str, Any] = {"size": "tiny", "checkpoint_every": 5000}
 _EQUAL_TIME = 20
 """Steps of an on-policy method that take the processor as long as one of RESeL, as `resel bench
 methods` finds it."""
+_OWN_MEMORY = "vrm"
+"""Has one without a context encoder."""
 _LR_TASK, _LR_OWN = _HIDDEN, 3e-4
 
 
@@ -32,7 +34,7 @@ def _tasks(method: Method) -> Iterator[str]:
     own = [task for figure, task in _BY_FIGURE.items() if figure in method.figures]
     if not method.learner.learns_from:
         yield _HIDDEN if "Box" in method.spaces else _CARDS
-        if method.encoder is None:
+        if method.encoder is None and method.name != _OWN_MEMORY:
             yield _SEEN
     yield from own
 

@@ -1,0 +1,38 @@
+"""Every method of ours has a page, and the list of methods is the registry's."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from resel.methods import Method, own_methods
+
+ROOT = Path(__file__).parents[2]
+_SECTIONS = ("## Source", "## Settings", "## Where it can act", "## Curve")
+
+
+@pytest.fixture(scope="module")
+def writer() -> ModuleType:
+    script = ROOT / "docs" / "write_methods.py"
+    spec = importlib.util.spec_from_file_location("write_methods", script)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_list_is_the_registrys(writer: ModuleType) -> None:
+    written = (writer.FOLDER / "README.md").read_text(encoding="utf-8")
+    assert writer.listing() == written, "run `python docs/write_methods.py`"
+
+
+@pytest.mark.parametrize("method", own_methods(), ids=lambda method: method.name)
+def test_a_page_of_every_method(method: Method, writer: ModuleType) -> None:
+    text = (writer.FOLDER / writer.page_of(method)).read_text(encoding="utf-8")
+    assert f"--method {method.name}" in text or method.name == "resel"
+    assert f"resel methods --show {method.name}" in text
+    missing = [section for section in _SECTIONS if section not in text]
+    assert not missing
