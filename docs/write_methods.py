@@ -15,10 +15,10 @@ _PAGES = {"mf-lstm": "mf-gpt"}
 _HEAD = """# Methods
 
 Every method of the paper's tables and figures, and RESeL. `resel train TASK --method NAME` trains
-one, `resel compare TASK --methods A,B` sets some side by side, `resel methods --show NAME` lists the
-settings of one. "Told" is what a reset of the environment must tell for training: `task`, the number
-of the task, or `hidden`, the parameters the agent cannot see; neither reaches a policy. VRM and PEARL
-have a memory of their own kind in the place of a context encoder. How to write one:
+one, `resel compare TASK --methods A,B` sets some side by side, `resel methods --show NAME` lists
+the settings of one. "Told" is what a reset of the environment must tell for training: `task`, the
+number of the task, or `hidden`, the parameters the agent cannot see; neither reaches a policy.
+VRM and PEARL have a memory of their own kind in the place of a context encoder. How to write one:
 [extending.md](../extending.md).
 
 | method | name | context encoder | actions | told | in the paper |
