@@ -226,11 +226,14 @@ def test_ctrl_c_saves_first(settings: dict[str, Any]) -> None:
     )
     metrics = Path("a/metrics.jsonl")
     deadline = time.monotonic() + 120
-    while not (metrics.exists() and '"train"' in metrics.read_text()):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
+    try:
+        while not (metrics.exists() and '"train"' in metrics.read_text()):
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode != 0 and told.rstrip().endswith("KeyboardInterrupt")
     result = read(Path("a/result.json"))
     assert result["status"] == "interrupted" and result["updates"] > 0
