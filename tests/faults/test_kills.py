@@ -153,6 +153,10 @@ def test_killed_thirty_times(
         pytest.param(  # priorities, a policy that is kept, updates at the end of episodes
             ["Pendulum-V-v0", "--method", "td7", "--target-every", "7"], marks=pytest.mark.slow
         ),
+        ["Pendulum-V-v0", "--method", "ppo-gru", "--num-envs", "4", "--rollout-steps", "10"],
+        pytest.param(  # several models
+            ["Pendulum-V-v0", "--method", "vrm", "--learn-after", "60"], marks=pytest.mark.slow
+        ),
         ["TMaze-v0", "--lr-ce", "auto", "--width", "8", "--head-width", "8"],  # whole episodes
         ["Pendulum-gravity-v0", "--method", "pearl", "--learn-after", "60"],  # trials of a task
         pytest.param(  # phases of all environments, weights of each task
@@ -160,7 +164,16 @@ def test_killed_thirty_times(
             marks=pytest.mark.slow,
         ),
     ],
-    ids=["td3", "sac-gru", "td7", "resel with rates and exploration of its own", "pearl", "promp"],
+    ids=[
+        "td3",
+        "sac-gru",
+        "td7",
+        "ppo-gru",
+        "vrm",
+        "resel with rates and exploration of its own",
+        "pearl",
+        "promp",
+    ],
 )
 def test_every_kind_of_method_survives_kills(flags: list[str], tmp_path: Path, tally: Any) -> None:
     command = ["train", *flags, "--preset", "small", "--max-episode-steps", "40"]

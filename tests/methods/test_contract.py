@@ -255,6 +255,25 @@ def test_acting_step_by_step_is_the_policy_of_the_sequence(method: Method, space
                 torch.testing.assert_close(outputs(policy), expected[:, t], rtol=1e-8, atol=1e-10)
 
 
+@every_case
+def test_what_is_told_reaches_no_policy_and_only_losses_that_declare_it(
+    method: Method, space: str
+) -> None:
+    batch = noise_batch(space)
+    found = []
+    for change in (0, 1):
+        told = {name: len(LENGTHS) - 1 - column for name, column in batch.extras.items()}
+        other = dataclasses.replace(batch, extras=told) if change else batch
+        learner = small_learner(small_config(method), space)
+        policy = learner.policy(learner.inputs(other)[0], other.is_first)
+        learn(learner, [other] * learner.updates_to_log)
+        found.append((outputs(policy), learner.weights()))
+    (first, weights), (second, others) = found
+    assert torch.equal(first, second)
+    same = all(torch.equal(weights[name], others[name]) for name in weights)
+    assert same or method.learner.learns_from
+
+
 @every_method
 def test_other_spaces_are_refused_with_methods_that_can(method: Method) -> None:
     for space in DIMENSIONS.keys() - {*method.spaces}:

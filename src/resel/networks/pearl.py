@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from resel.config import Count, at_least, between, scaled
-from resel.networks.base import CriticNetwork, Network, PolicyNetwork
+from resel.networks.base import Network, PolicyNetwork
 from resel.networks.distributions import SquashedGaussian
 from resel.networks.encoders import State
 from resel.networks.heads import (
@@ -30,6 +30,7 @@ from resel.networks.heads import (
     activated_mlp,
 )
 from resel.networks.inputs import ContextInputs, Dimensions
+from resel.networks.plain import HeadsCritic
 
 _LEAST_VARIANCE = 1e-7
 _HOW: tuple[Activation, Initialisation] = ("relu", "fan_out")
@@ -92,12 +93,13 @@ class PearlPolicy(PolicyNetwork):
         return (next(self.parameters()).new_zeros(rows, self._latent),)
 
 
-class PearlCritic(CriticNetwork):
+class PearlCritic(HeadsCritic):
     """Q(o_t, z, a_t) of two heads, and the encoder that learns with them."""
 
     def __init__(self, dims: Dimensions, sizes: PearlNetwork, n_critics: int) -> None:
         super().__init__()
         self._latent, self._reads_next = sizes.latent_size, sizes.next_observation_input
+        self._single = True
         self.heads = ActivatedHeads(
             n_critics,
             dims.observation + sizes.latent_size + dims.action,
@@ -135,19 +137,6 @@ class PearlCritic(CriticNetwork):
 
     def initial_state(self, rows: int) -> State:
         return (self.heads.weights[0].new_zeros(rows, self._latent),)
-
-    def values(
-        self,
-        embedded: Tensor,
-        action: Tensor | None = None,
-        heads: Tensor | None = None,
-        *,
-        frozen: bool = False,
-    ) -> Tensor:
-        assert action is not None
-        x = torch.cat([embedded, action], -1)
-        q: Tensor = self.heads(x.flatten(0, -2), heads, frozen=frozen)  # (E, N, 1)
-        return q.view(q.shape[0], *x.shape[:-1])
 
 
 class PearlValue(Network):

@@ -117,7 +117,29 @@ class PlainPolicy(PolicyNetwork):
         return self._distribution(inputs.observation), state
 
 
-class PlainCritic(CriticNetwork):
+class HeadsCritic(CriticNetwork):
+    """A critic whose heads read what is embedded and, for Box actions, the action beside it."""
+
+    heads: ActivatedHeads
+    _single: bool
+    """Whether a head gives one value alone."""
+
+    def values(
+        self,
+        embedded: Tensor,
+        action: Tensor | None = None,
+        heads: Tensor | None = None,
+        *,
+        frozen: bool = False,
+    ) -> Tensor:
+        """As every critic's; with more than one output these are a last dimension of Box values."""
+        x = embedded if action is None else torch.cat([embedded, action], -1)
+        q: Tensor = self.heads(x.flatten(0, -2), heads, frozen=frozen)  # (E, N, outputs)
+        q = q.view(q.shape[0], *x.shape[:-1], -1)
+        return q.squeeze(-1) if self._single else q
+
+
+class PlainCritic(HeadsCritic):
     """Q(o_t, a_t) of E heads with nothing in common."""
 
     def __init__(self, dims: Dimensions, sizes: PlainSizes, n_critics: int, outputs: int) -> None:
@@ -138,20 +160,6 @@ class PlainCritic(CriticNetwork):
 
     def embed_step(self, inputs: ContextInputs, state: State) -> tuple[Tensor, State]:
         return inputs.observation[:, None], state
-
-    def values(
-        self,
-        embedded: Tensor,
-        action: Tensor | None = None,
-        heads: Tensor | None = None,
-        *,
-        frozen: bool = False,
-    ) -> Tensor:
-        """As every critic's; with more than one output these are a last dimension of Box values."""
-        x = embedded if action is None else torch.cat([embedded, action], -1)
-        q: Tensor = self.heads(x.flatten(0, -2), heads, frozen=frozen)  # (E, N, outputs)
-        q = q.view(q.shape[0], *x.shape[:-1], -1)
-        return q.squeeze(-1) if self._single else q
 
 
 class InnerCritic(CriticNetwork):

@@ -14,11 +14,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from resel.config import Config, Count, at_least, between, one_of, only_for, scaled
-from resel.networks.base import CriticNetwork, LrScope, PolicyNetwork, Shared
+from resel.networks.base import LrScope, PolicyNetwork, Shared
 from resel.networks.distributions import StochasticPolicy, distribution
 from resel.networks.encoders import State
 from resel.networks.heads import (
@@ -31,6 +30,7 @@ from resel.networks.heads import (
 )
 from resel.networks.images import ImageSizes, image_reader
 from resel.networks.inputs import ContextInputs, Dimensions
+from resel.networks.plain import HeadsCritic
 from resel.networks.sequence import SequenceTrunk
 
 
@@ -157,7 +157,7 @@ class SharedPolicy(PolicyNetwork):
         return self.trunk.parameters_of(scope)
 
 
-class SharedCritic(CriticNetwork):
+class SharedCritic(HeadsCritic):
     """Q(history, a) of E heads on the policy's encoder, which learns with the policy."""
 
     def __init__(
@@ -165,7 +165,7 @@ class SharedCritic(CriticNetwork):
     ) -> None:
         super().__init__()
         sizes: SharedNetwork = config.network
-        self._trunk, self._discrete = Shared(policy.trunk), dims.discrete
+        self._trunk, self._single = Shared(policy.trunk), not dims.discrete
         self.heads = ActivatedHeads(
             n_critics,
             sizes.width if dims.discrete else sizes.width + dims.action,
@@ -186,16 +186,3 @@ class SharedCritic(CriticNetwork):
 
     def initial_state(self, rows: int) -> State:
         return self._trunk.held.initial_state(rows)
-
-    def values(
-        self,
-        embedded: Tensor,
-        action: Tensor | None = None,
-        heads: Tensor | None = None,
-        *,
-        frozen: bool = False,
-    ) -> Tensor:
-        x = embedded if action is None else torch.cat([embedded, action], -1)
-        q: Tensor = self.heads(x.flatten(0, -2), heads, frozen=frozen)  # (E, N, outputs)
-        q = q.view(q.shape[0], *x.shape[:-1], -1)
-        return q if self._discrete else q.squeeze(-1)
