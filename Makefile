@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-all bench reproduce-smoke format clean
+.PHONY: help setup demo check test test-all docs bench reproduce-smoke format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/make \1|\2/' \
@@ -49,6 +49,11 @@ test-all: check  ## the same with the slow tests; counts the faults that were su
 	@echo "==> Running all tests"
 	@$(PYTEST) --reliability-report=docs/results/reliability/README.md
 
+docs: $(STAMP)  ## build the documentation into site/ (warnings are errors)
+	@echo "==> Building the site"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --clean
+	@echo "==> Ready: open site/index.html"
+
 bench: $(STAMP)  ## measure speed and memory on this machine (it should be quiet)
 	@for part in scan update step scaling buffer; do \
 		echo "==> Measuring: $$part"; \
@@ -72,5 +77,5 @@ format: $(STAMP)  ## put the code into its standard form
 
 clean:  ## remove caches and build products (not .venv, not runs)
 	@echo "==> Removing caches and build products"
-	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build demo-output
+	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build demo-output site
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
