@@ -20,7 +20,13 @@ from resel.cli import main
 
 _STEPS = 230
 """Enough for an episode of the pendulum and some updates after it."""
-_SMALL: dict[str, Any] = {"warmup_steps": 60, "eval_every": 0, "eval_episodes": 1, "device": "cpu"}
+_SMALL: dict[str, Any] = {
+    "warmup_steps": 60,
+    "updates_per_step": 0.1,
+    "eval_every": 0,
+    "eval_episodes": 1,
+    "device": "cpu",
+}
 _FEWER = {
     "docs/diagnostics.md": {"episodes=40": "episodes=5", "episodes=20": "episodes=2"},
     "docs/coming-from.md": {"model.learn(1_000)": "model.learn(120)"},
@@ -55,19 +61,18 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Agent, "learn", short_learn)
 
 
-@pytest.fixture
-def folder(small: None, own_folder: None) -> Path:
-    """What the pages speak of: a run of the pendulum, and an agent of a robot."""
-    RESeL("Pendulum-V-v0", seed=1).learn(20_000, run_dir="runs/pendulum")
-    return Path.cwd()
+def _make_what_it_speaks_of(code: str) -> None:
+    """A run of the pendulum, an agent of a robot."""
+    if "runs/pendulum" in code:
+        RESeL("Pendulum-V-v0", seed=1).learn(20_000, run_dir="runs/pendulum")
+    if "runs/cheetah" in code:
+        RESeL("HalfCheetah-gravity-v0", seed=1).save("runs/cheetah/agents/last")
 
 
+@pytest.mark.usefixtures("small", "own_folder")
 @pytest.mark.parametrize("page", list(_with_code()))
-def test_python_blocks_run(page: Path, folder: Path) -> None:
-    if "runs/cheetah" in page.read_text(encoding="utf-8"):
-        RESeL("HalfCheetah-gravity-v0", seed=1).save(
-            folder / "runs" / "cheetah" / "agents" / "last"
-        )
+def test_python_blocks_run(page: Path) -> None:
+    _make_what_it_speaks_of("\n".join(blocks(page, "python")))
     names: dict[str, Any] = {"__name__": "page"}
     for number, code in enumerate(blocks(page, "python")):
         for long, short in _FEWER.get(name_of(page), {}).items():
@@ -104,11 +109,15 @@ def test_commands_have_the_flags_that_pages_show(page: Path) -> None:
         if not words or words[0].startswith("-"):
             continue
         verb = words[0]
-        chosen = [
-            part
-            for flag, value in itertools.pairwise(words)
-            if flag in ("--method", "--encoder") and verb == "train" and value.islower()
-            for part in (flag, value)
-        ]
+        chosen = (
+            words[1:2]
+            if verb == "bench"
+            else [
+                part
+                for flag, value in itertools.pairwise(words)
+                if flag in ("--method", "--encoder") and verb == "train" and value.islower()
+                for part in (flag, value)
+            ]
+        )
         asked = {word.split("=")[0] for word in words if word.startswith("--")}
         assert asked <= _flags(verb, *chosen), f"{line}: {asked - _flags(verb, *chosen)}"
