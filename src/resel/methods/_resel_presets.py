@@ -92,6 +92,8 @@ _SMALL_TASKS: dict[str, Settings] = {
         "context_length": 64,
     },
     "CartPole-V-v0": {"target_entropy_scale": 0.2},
+    # A batch of 400 steps would hold two episodes, and the targets would jump from batch to batch.
+    "Pendulum-P-v0": {"context_length": 64},
     # A car that is pushed one way or the other for a second at a time gets up the hill by chance.
     "MountainCarContinuous-P-v0": {"noise_hold": 32},
     "TMaze-v0": {
