@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from typing import Any, Self, Unpack, overload
 
 import gymnasium
@@ -25,7 +25,8 @@ from resel.agent._learning import Origin, RunOptions, open_run, why_it_rests
 from resel.agent._predict import predict
 from resel.agent.callbacks import LearnCallback, SeenBy, asked_return
 from resel.config import Config, SizeName
-from resel.envs import CheckedEnv, Env, EnvFactory, check_spaces, spaces_of
+from resel.deploy import Batch, export_policy
+from resel.envs import AnyEnv, CheckedEnv, Env, EnvFactory, check_spaces, spaces_of
 from resel.errors import ConfigError
 from resel.methods import (
     AUTO_STEPS,
@@ -43,6 +44,7 @@ from resel.runs import (
     Run,
     WarmStart,
     check_agent_origin,
+    is_policy_only,
     read_agent,
     save_agent,
     use_weights,
@@ -151,6 +153,8 @@ class Agent:
             self._trainer = Trainer(config, envs, evaluation)
         self._env, self._origin = envs[0], origin
         self._sampling = torch_stream(config.training.seed, "predict", self.learner.device)
+        self.policy_only = saved is not None and is_policy_only(saved)
+        """Whether it was saved without what it would need to learn on."""
         self.warm_start: WarmStart | None = None
         """What was taken over from `init_from`."""
         self.stopped_because: str | None = None
@@ -240,6 +244,7 @@ class Agent:
         to take, and does nothing where they are taken, or where a callback ended it before. `wandb`
         also logs to Weights & Biases, `force` goes on where the machine differs from before.
         """
+        self._check_whole("cannot learn on")
         steps, callbacks = whole_number("learn", total_timesteps), callbacks_of(callback)
         options, total = RunOptions(run_dir, resume, wandb, force), self.num_timesteps + steps
         if eval_env is not None:
@@ -314,12 +319,18 @@ class Agent:
             with closing(self.make_evaluation_env(env_kwargs)) as other, threads_for(self.config):
                 result = evaluate(self._trainer.actor, other, seeds)
             return result.return_mean, result.return_std
+        with self._played_in() as env:
+            result = evaluate(self._trainer.actor, env, seeds)
+        return result.return_mean, result.return_std
+
+    @contextmanager
+    def _played_in(self) -> Iterator[AnyEnv]:
+        """What to play in: the evaluation environment, or the agent's own, begun anew after."""
         env = self._trainer.evaluator.env
         with threads_for(self.config):
-            result = evaluate(self._trainer.actor, env or self._env, seeds)
+            yield env or self._env
         if env is None:
             self._trainer.collector.restart()
-        return result.return_mean, result.return_std
 
     def make_evaluation_env(
         self, env_kwargs: Mapping[str, Any] | None = None, *, render_mode: str | None = None
@@ -345,11 +356,43 @@ class Agent:
         check_episodes(config, checked)
         return checked
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the agent to a directory of safetensors and JSON, with hashes."""
+    def save(self, path: str | os.PathLike[str], *, policy_only: bool = False) -> None:
+        """Write the agent to a directory of safetensors and JSON, with hashes.
+
+        With `policy_only` critics and targets are left out, most of what it weighs: what is loaded
+        then acts, and cannot learn on.
+        """
+        if not policy_only:
+            self._check_whole("can be saved with policy_only=True alone")
+        save_agent(path, self.learner, self._env, self._step, policy_only=policy_only)
+
+    def export(
+        self, path: str | os.PathLike[str], *, batch: Batch = 1, stochastic: bool = False
+    ) -> dict[str, Any]:
+        """Write the policy to a folder from which it acts without resel and torch.
+
+        One step as an ONNX model, its description, a loader and steps to check it by; see
+        docs/deployment.md. `batch` is the number of environments it acts in at once, or
+        "dynamic"; a `stochastic` one reads noise. Some episodes are played. Returns the description.
+        """
+        with self._played_in() as env:
+            return export_policy(
+                path, self.learner, env, self._step, batch=batch, stochastic=stochastic
+            )
+
+    @property
+    def _step(self) -> int | None:
+        """Steps learned from in all, where that is known."""
         before = self._steps_before
-        step = None if before is None else before + self.num_timesteps
-        save_agent(path, self._trainer.learner, self._env, step)
+        return None if before is None else before + self.num_timesteps
+
+    def _check_whole(self, problem: str) -> None:
+        if self.policy_only:
+            raise ConfigError(
+                f"This agent was saved with policy_only=True and {problem}: its critics were left "
+                "out. Load one that was saved whole, or a run; or begin a new training with its "
+                "policy: init_from=FOLDER."
+            )
 
     @classmethod
     def load(

@@ -66,6 +66,8 @@ class Learner(ABC):
     """Whether it learns from the last steps alone, which it then takes down by `note`."""
     learns_from: ClassVar[tuple[str, ...]] = ()
     """What environments must tell at a reset for it to learn. No policy reads it."""
+    acts_with: ClassVar[tuple[str, ...]] = ("policy",)
+    """Of the parts of `weights`, those that suffice to act, besides the normaliser."""
     max_gradient_norm: float | None = None
     """Longer gradients are shortened to this length."""
 
@@ -360,6 +362,11 @@ class Learner(ABC):
         if self.temperature is not None:
             found["log_alpha"] = self.temperature.log_alpha.detach()
         return found
+
+    def acting_weights(self) -> dict[str, Tensor]:
+        """Of `weights`, what it takes to act, but not to learn on."""
+        parts = {*self.acts_with, "normalizer"}
+        return {name: w for name, w in self.weights().items() if name.partition(".")[0] in parts}
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Take over what `weights` gave; names and shapes are the caller's to check."""

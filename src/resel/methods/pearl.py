@@ -121,6 +121,7 @@ class PEARLLearner(Learner):
 
     learns_from = ("task",)
     follows: ClassVar[tuple[str, ...]] = ("value",)
+    acts_with: ClassVar[tuple[str, ...]] = ("policy", "critic")  # which has the encoder
     settings: PEARLSettings
 
     @staticmethod

@@ -120,13 +120,17 @@ def preset_settings(method: Method, task: str, preset: str) -> dict[str, Any]:
     return {**(spec.settings if spec is not None else {}), **found}
 
 
-def smallest_size(config: Config) -> int:
-    """Numbers in the networks of a config for the smallest spaces, found without making them."""
+def smallest_size(config: Config, *, policy_only: bool = False) -> int:
+    """Numbers in the networks of a config for the smallest spaces, found without making them.
+
+    Of all networks, or of the policy alone.
+    """
     method = get_method(config.method)
     dims = Dimensions(1, 1, discrete="Box" not in method.spaces)
     with torch.device("meta"):  # shapes alone
         networks = method.learner.networks_of(config, dims)
-    return sum(t.numel() for network in networks.values() for t in network.state_dict().values())
+    counted = [networks["policy"]] if policy_only else list(networks.values())
+    return sum(t.numel() for network in counted for t in network.state_dict().values())
 
 
 def run_label(config: Config) -> str:

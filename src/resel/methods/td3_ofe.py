@@ -54,6 +54,7 @@ class TD3OFELearner(TD3Learner):
     """One update of the features, or one of TD3."""
 
     batch_statistics: ClassVar[bool] = True
+    acts_with: ClassVar[tuple[str, ...]] = ("policy", "features")
     settings: TD3OFESettings
 
     def __init__(self, config: Config, dims: Dimensions, *arguments: Any) -> None:

@@ -71,6 +71,7 @@ class TD7Learner(Learner):
     """One update of TD7, the priorities of stored steps, and the policy that is kept."""
 
     follows: ClassVar[tuple[str, ...]] = ("policy", "critic")
+    acts_with: ClassVar[tuple[str, ...]] = ("kept_policy",)
     settings: TD7Settings
 
     def __init__(self, *arguments: Any) -> None:

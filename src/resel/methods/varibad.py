@@ -67,6 +67,7 @@ class VariBADLearner(PPOLearner):
     """PPO on beliefs, and the beliefs."""
 
     adam_epsilon: ClassVar[float] = 1e-8
+    acts_with: ClassVar[tuple[str, ...]] = ("policy", "vae")
     settings: VariBADSettings
 
     def __init__(self, *arguments: Any) -> None:

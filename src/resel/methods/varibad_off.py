@@ -52,6 +52,7 @@ class VariBADOffSettings(BeliefSettings, SoftSettings, EncoderRate):
 class VariBADOffLearner(SACLearner):
     """SAC on beliefs, and now and then the beliefs."""
 
+    acts_with: ClassVar[tuple[str, ...]] = ("policy", "vae")
     settings: VariBADOffSettings
 
     def __init__(self, *arguments: Any) -> None:

@@ -82,6 +82,7 @@ class VRMLearner(Learner):
     """One update of a model, of SAC, or of both."""
 
     follows: ClassVar[tuple[str, ...]] = ("value",)
+    acts_with: ClassVar[tuple[str, ...]] = ("policy", "first_model", "model")
     settings: VRMSettings
 
     def __init__(self, *arguments: Any) -> None:

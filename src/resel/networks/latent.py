@@ -129,6 +129,10 @@ class RecentTrunk(SequenceTrunk):
 
     def _last(self, newest: Tensor, is_first: Tensor) -> Tensor:
         """The context after the last of (P, H, inputs), from the last of the starts on."""
+        if torch.compiler.is_compiling():  # step by step, which a graph can hold
+            nothing = self.context_encoder.rnn.initial_state(1)
+            rows = tuple(part.expand(newest.shape[0], *part.shape[1:]) for part in nothing)
+            return self.context_encoder.forward_from(newest, is_first, rows)[:, -1]
         return self.context_encoder(newest, is_first)[:, -1]  # type: ignore[no-any-return]
 
     def initial_state(self, rows: int) -> State:

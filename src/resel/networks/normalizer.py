@@ -53,6 +53,12 @@ class ObservationNormalizer(_Moments):
         scaled = (observation - self.mean.to(dtype)) / (self.deviation.to(dtype) + _EPS)
         return scaled.clamp(-_CLIP, _CLIP)
 
+    def limits(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The lowest and the highest observation that is not cut."""
+        mean, reach = self.mean, _CLIP * (self.deviation + _EPS)
+        low, high = ((mean + end * reach).float().cpu().numpy() for end in (-1, 1))
+        return low, high
+
 
 class RewardScale(_Moments):
     """Divides rewards by the deviation of discounted returns, so that values are of order one.

@@ -1,8 +1,11 @@
 """The run around a trainer: its directory, what it saves, and whether it may start or go on."""
 
+from resel.runs._files import whole_directory, write_file, writing
+from resel.runs._reading import parse_json, read_regular
 from resel.runs.agents import (
     agent_step,
     check_agent_origin,
+    is_policy_only,
     read_agent,
     save_agent,
     use_weights,
@@ -52,12 +55,15 @@ __all__ = [
     "finished_result",
     "format_bytes",
     "is_in_use",
+    "is_policy_only",
     "numeric_machine",
     "open_trainer",
+    "parse_json",
     "read_agent",
     "read_bundle",
     "read_document",
     "read_metrics",
+    "read_regular",
     "read_segment_list",
     "remove_segments",
     "restore_newest",
@@ -67,6 +73,9 @@ __all__ = [
     "updates_planned",
     "use_weights",
     "warm_start",
+    "whole_directory",
     "write_bundle",
+    "write_file",
     "write_segment",
+    "writing",
 ]

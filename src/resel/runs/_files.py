@@ -136,6 +136,21 @@ def replace_directory(new: Path, path: Path) -> None:
     remove_directory(aside)
 
 
+@contextlib.contextmanager
+def whole_directory(path: Path) -> Iterator[Path]:
+    """A folder to fill, which takes the place of `path` once that is done, or else is gone."""
+    make_directories(path.parent)
+    temporary = temporary_sibling(path)
+    temporary.mkdir()
+    try:
+        yield temporary
+        sync_directory(temporary)
+        replace_directory(temporary, path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
 def remove_directory(path: Path) -> None:
     """Remove a folder if it is there; it is never seen half removed under its own name."""
     if not path.exists():

@@ -17,20 +17,27 @@ from resel.tasks import source_digest
 from resel.training import check_tensors
 
 Path = str | os.PathLike[str]
+_POLICY_ONLY = "policy_only"
 
 
-def save_agent(path: Path, learner: Learner, env: AnyEnv, step: int | None) -> None:
-    """Write an agent directory: safetensors, JSON and hashes. `step` says how far it had come."""
+def save_agent(
+    path: Path, learner: Learner, env: AnyEnv, step: int | None, *, policy_only: bool = False
+) -> None:
+    """Write an agent directory: safetensors, JSON and hashes. `step` says how far it had come.
+
+    With `policy_only` it can act, but not learn on.
+    """
     write_bundle(
         path,
         "agent",
-        {"weights": learner.weights()},
+        {"weights": learner.acting_weights() if policy_only else learner.weights()},
         {
             "agent": {
                 "config": learner.config.to_json(),
                 "spaces": spaces_of(env),
                 "step": step,
                 **origin_of(learner.config),
+                **({_POLICY_ONLY: True} if policy_only else {}),
             }
         },
     )
@@ -71,15 +78,21 @@ def read_agent(path: Path) -> tuple[Config, Bundle]:
         raise DamagedFileError(
             f"The agent at {os.fspath(path)} has no usable config: {error}"
         ) from error
-    _check_size(config, bundle.tensors.get("weights", {}), path)
+    _check_size(config, bundle, path)
     return config, bundle
 
 
-def _check_size(config: Config, weights: Mapping[str, Tensor], path: Path) -> None:
+def is_policy_only(bundle: Bundle) -> bool:
+    """Whether an agent was saved without what it would need to learn on."""
+    return bundle.documents.get("agent", {}).get(_POLICY_ONLY) is True
+
+
+def _check_size(config: Config, bundle: Bundle, path: Path) -> None:
     """Refuse a config whose network is far larger than the weights, before it takes memory."""
+    weights = bundle.tensors.get("weights", {})
     numbers = [*vars(config.network).values(), *vars(config.encoder_settings).values()]
     deep = any(type(n) is int and n > 100_000 for n in numbers) or _deepest(config) > len(weights)
-    least = 0 if deep else smallest_size(config)
+    least = 0 if deep else smallest_size(config, policy_only=is_policy_only(bundle))
     if deep or least > 2 * sum(t.numel() for t in weights.values()) + 10**6:
         raise DamagedFileError(
             f"The agent at {os.fspath(path)} describes a network much larger than its weights: it "
@@ -105,6 +118,7 @@ def check_agent_origin(bundle: Bundle, env: AnyEnv, task: str) -> None:
 
 def use_weights(bundle: Bundle, learner: Learner) -> None:
     """Put a saved agent's weights into a learner built for the same config and spaces."""
-    weights = bundle.tensors.get("weights", {})
-    check_tensors(weights, learner.weights(), "the agent")
-    learner.load_weights(weights)
+    weights, own = bundle.tensors.get("weights", {}), learner.weights()
+    expected = learner.acting_weights() if is_policy_only(bundle) else own
+    check_tensors(weights, expected, "the agent")
+    learner.load_weights({**own, **weights})

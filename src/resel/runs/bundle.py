@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +19,7 @@ import torch
 from resel.errors import BadInputError, DamagedFileError, RunDirectoryError
 from resel.runs._files import (
     aside_of,
-    make_directories,
-    replace_directory,
-    sync_directory,
-    temporary_sibling,
+    whole_directory,
     write_file,
     writing,
 )
@@ -69,26 +65,19 @@ def write_bundle(
     texts = {f"{name}.json": _as_json(name, value) for name, value in documents.items()}
     for occupied in (target, aside_of(target)):
         _refuse_foreign(occupied)
-    with writing(
-        f"The {kind} could not be saved to {target}",
-        "Nothing half written is left in its place; check free space and permissions, then save "
-        "again.",
+    with (
+        writing(
+            f"The {kind} could not be saved to {target}",
+            "Nothing half written is left in its place; check free space and permissions, then "
+            "save again.",
+        ),
+        whole_directory(target) as temporary,
     ):
-        make_directories(target.parent)
-        temporary = temporary_sibling(target)
-        temporary.mkdir()
-        try:
-            entries = {
-                file: write_file(temporary / file, [tensors_to_bytes(packed[file])])
-                for file in packed
-            }
-            entries |= {file: write_file(temporary / file, [texts[file]]) for file in texts}
-            write_manifest(temporary, kind, entries)
-            sync_directory(temporary)
-            replace_directory(temporary, target)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
+        entries = {
+            file: write_file(temporary / file, [tensors_to_bytes(packed[file])]) for file in packed
+        }
+        entries |= {file: write_file(temporary / file, [texts[file]]) for file in texts}
+        write_manifest(temporary, kind, entries)
 
 
 def read_bundle(path: str | os.PathLike[str], kind: BundleKind) -> Bundle:

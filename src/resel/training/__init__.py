@@ -6,6 +6,7 @@ from resel.training.collector import Collector
 from resel.training.divergence import ROLLBACKS, is_good
 from resel.training.env_factory import make_envs, make_task, task_envs
 from resel.training.evaluation import Evaluation, evaluate, evaluation_seeds
+from resel.training.playing import play
 from resel.training.progress import Callback, ProgressLine, TrainProgress, describe_groups
 from resel.training.score import (
     HELD_EVALUATIONS,
@@ -58,6 +59,7 @@ __all__ = [
     "made_up_trajectory",
     "make_envs",
     "make_task",
+    "play",
     "reached",
     "stopped_by",
     "task_envs",

@@ -111,5 +111,6 @@ LSTM = EncoderSpec(
     "long short-term memory",
     GatedSettings,
     lambda settings, width: _lstm(settings, width, width),
+    cell_state=True,
     build_from=_lstm,
 )

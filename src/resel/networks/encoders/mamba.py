@@ -236,7 +236,8 @@ class MambaEncoder(Encoder):
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         new: list[Tensor] = []
-        if x.device.type == "cpu" and not torch.is_grad_enabled():
+        traced = torch.compiler.is_compiling()  # a graph cannot hold the kernel
+        if x.device.type == "cpu" and not torch.is_grad_enabled() and not traced:
             for i, block in enumerate(self._at_one_moment):
                 x, *both = block(x, *state[2 * i : 2 * i + 2])
                 new.extend(both)

@@ -38,6 +38,8 @@ class EncoderSpec:
     hidden_units: bool = True
     """Whether its state is activations alone, so that any small numbers are a state; not so where
     it counts steps or keeps them."""
+    cell_state: bool = False
+    """Whether the last part of its state is the cell state of an LSTM."""
     build_from: Callable[[Any, int, int], Encoder] | None = None
     """From settings, inputs and width to an encoder whose inputs need not be as wide as it is; None
     if there is no such."""

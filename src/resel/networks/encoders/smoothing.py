@@ -89,7 +89,7 @@ class SmoothingEncoder(Encoder):
             seen = seen.clamp(max=self.window)
             after = torch.cat([state[0][:, 1:], values[:, None]], 1)  # (rows, window, H S)
             age = torch.arange(self.window - 1, -1, -1, device=x.device)
-            weights = _weights(age.expand(len(x), -1), seen, values)  # (H, rows, window)
+            weights = _weights(age.expand(x.shape[0], -1), seen, values)  # (H, rows, window)
             mixed = torch.einsum(
                 "hnw,nwhs->nhs", weights, after.view(*after.shape[:2], *self._shape)
             )

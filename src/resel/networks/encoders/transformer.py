@@ -179,13 +179,13 @@ class TransformerEncoder(Encoder):
         tokens = torch.where(full, tokens.roll(-1, 1), tokens)
         here = torch.arange(tokens.shape[1], device=x.device) == at
         tokens = torch.where(here[..., None], x[:, None], tokens)
-        y = self._read(tokens[:, : int(at.max()) + 1])
-        newest = y[torch.arange(len(x), device=x.device), at[:, 0].long()]
-        return newest, (tokens, at + 1)
+        y = self._read(tokens[:, : _until(at, tokens)])
+        newest = y.gather(1, at.long()[..., None].expand(-1, -1, y.shape[-1]))  # (rows, 1, W)
+        return newest[:, 0], (tokens, at + 1)
 
     def _step_of_episode(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         *kept, at = state  # keys and values of each layer (rows, T, W), (rows, 1)
-        until = int(at.max()) + 1
+        until = _until(at, kept[0])
         self._settings.longest.check(until)
         x = (x + self._positions(at[:, 0]))[:, None]  # (rows, 1, W)
         after: list[Tensor] = []
@@ -204,6 +204,13 @@ class TransformerEncoder(Encoder):
         shape = (rows, self._settings.longest.observations, self._width)
         count = 1 if self._settings.window else 2 * len(self.blocks)
         return (*(new(shape) for _ in range(count)), new(rows, 1))
+
+
+def _until(at: Tensor, kept: Tensor) -> int:
+    """How much of what is kept has to be looked at; all of it in a graph, which fits any moment."""
+    if torch.compiler.is_compiling():
+        return kept.shape[1]
+    return int(at.max()) + 1
 
 
 TRANSFORMER = EncoderSpec(

@@ -1,0 +1,157 @@
+"""policy.json: all that somebody must know who runs an exported policy."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from resel.deploy._step import StatePart, StepLayout
+from resel.envs import AnyEnv
+from resel.methods import Learner
+from resel.networks import encoder_spec
+
+Batch = int | Literal["dynamic"]
+Limits = tuple[NDArray[np.float32], NDArray[np.float32]]
+
+FORMAT, VERSION = "resel-export", 1
+"""As in the loader, which imports nothing of ours."""
+_FAR = 10.0
+_PACKAGES = ("resel", "torch", "onnx", "onnxscript", "onnxruntime")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a policy comes from."""
+
+    learner: Learner
+    env: AnyEnv
+    step: int | None
+    """What it had learned from, where that is known."""
+
+
+def describe_policy(
+    origin: Origin, layout: StepLayout, batch: Batch, seen: NDArray[np.float32]
+) -> dict[str, Any]:
+    """The document, without the hashes of files. `seen` are observations (steps, O)."""
+    learner, observation, action = origin.learner, origin.env.observation, origin.env.action
+    config, rows = learner.config, "batch" if batch == "dynamic" else batch
+    declared = observation.bounds()
+    low, high = trained_range(learner, declared, seen)
+    noise = "gumbel" if layout.discrete else "standard_normal"
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "versions": {package: importlib.metadata.version(package) for package in _PACKAGES},
+        "task": config.task or None,
+        "env_kwargs": config.training.env_kwargs,
+        "method": config.method,
+        "encoder": config.encoder,
+        "step": origin.step,
+        "batch": batch,
+        "observation": {
+            "size": layout.observation,
+            "space": observation.to_json(),
+            "names": entry_names(observation.space, "observation"),
+            "low": _finite(declared and declared[0], layout.observation),
+            "high": _finite(declared and declared[1], layout.observation),
+            "trained_low": _finite(low, layout.observation),
+            "trained_high": _finite(high, layout.observation),
+        },
+        "action": {
+            "size": layout.action,
+            "space": {**action.to_json(), "dtype": str(np.dtype(action.space.dtype))}
+            | ({"shape": list(action.space.shape or ())}),
+            "names": entry_names(action.space, "action"),
+        },
+        "inputs": {name: _named(shape, rows) for name, shape in layout.inputs(-1).items()},
+        "outputs": layout.outputs,
+        "noise": noise if layout.stochastic else None,
+        "state": {
+            "h_size": layout.h_size,
+            "c_size": layout.c_size,
+            "h": _offsets(layout.h),
+            "c": _offsets(layout.c),
+        },
+        "longest_episode": _longest(learner),
+    }
+
+
+def trained_range(learner: Learner, declared: Limits | None, seen: NDArray[np.float32]) -> Limits:
+    """Beyond these an observation is far from all that the policy was trained on.
+
+    With a normaliser that is where it cuts; else a tenth beyond the bounds of the space; where
+    there are none, ten times what was seen while the policy played.
+    """
+    normalizer = learner.normalizer
+    if normalizer.enabled and float(normalizer.count) > 0:
+        return normalizer.limits()
+    most = _FAR * np.maximum(np.abs(seen).max(0), 1.0)
+    if declared is None:
+        return -most, most
+    low, high = (bound.astype(np.float64) for bound in declared)
+    with np.errstate(invalid="ignore"):  # of infinite bounds
+        margin = np.where(np.isfinite(high - low), (high - low) / _FAR, 0.0)
+    # What is declared for the sake of form, such as the largest float, bounds nothing.
+    low = np.where(low > -1e30, low - margin, -most)
+    high = np.where(high < 1e30, high + margin, most)
+    return low.astype(np.float32), high.astype(np.float32)
+
+
+def entry_names(space: spaces.Space[Any], name: str) -> list[str]:
+    """A name for each number of an encoded observation, or of an action."""
+    match space:
+        case spaces.Dict():
+            parts = [(f"{name}.{key}", part) for key, part in space.spaces.items()]
+            return [entry for where, part in parts for entry in entry_names(part, where)]
+        case spaces.Tuple():
+            parts = [(f"{name}[{i}]", part) for i, part in enumerate(space.spaces)]
+            return [entry for where, part in parts for entry in entry_names(part, where)]
+        case spaces.Discrete():
+            return [f"{name}=={space.start + i}" for i in range(int(space.n))]
+        case spaces.MultiDiscrete():
+            counts = np.asarray(space.nvec).reshape(-1).tolist()
+            starts = np.asarray(space.start).reshape(-1).tolist()
+            pairs = enumerate(zip(counts, starts, strict=True))
+            return [f"{name}[{i}]=={s + k}" for i, (n, s) in pairs for k in range(n)]
+        case _:
+            shape = tuple(space.shape or ())
+            places = np.ndindex(*shape)
+            return [f"{name}[{','.join(map(str, place))}]" if place else name for place in places]
+
+
+def _longest(learner: Learner) -> int | None:
+    """Steps of an episode after which the policy's memory is full; None for any number."""
+    config = learner.config
+    if config.encoder is None:
+        return None
+    longest = encoder_spec(config.encoder).longest(config.encoder_settings)
+    return None if longest is None or longest.slides else longest.observations
+
+
+def _offsets(parts: Sequence[StatePart]) -> list[dict[str, Any]]:
+    found, at = [], 0
+    for part in parts:
+        found.append(
+            {"name": part.name, "offset": at, "size": part.size, "shape": list(part.shape)}
+        )
+        at += part.size
+    return found
+
+
+def _named(shape: Sequence[int], rows: int | str) -> list[int | str]:
+    """A shape whose number of rows, -1, is given its name."""
+    return [rows if size == -1 else size for size in shape]
+
+
+def _finite(values: NDArray[np.float32] | None, size: int) -> list[float | None]:
+    """JSON has no infinity: None where there is no bound."""
+    if values is None:
+        return [None] * size
+    return [x if math.isfinite(x) else None for x in map(float, values)]

@@ -1,0 +1,109 @@
+"""A trained policy as a folder that needs neither resel nor torch: written whole or not at all.
+
+policy.onnx   one step; see `_step`
+policy.json   spaces, layout of the state, versions, and the hashes of the other files
+check.npz     steps to run again on another machine
+policy.py     a loader for NumPy and ONNX Runtime
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from resel.deploy._check import check_export, is_export, read_about
+from resel.deploy._document import Batch, Origin, describe_policy
+from resel.deploy._onnx import check_extra, onnx_model
+from resel.deploy._step import PolicyStep
+from resel.deploy._vectors import STEPS, expected, played
+from resel.envs import AnyEnv
+from resel.errors import ConfigError, DivergedError, ReselError, RunDirectoryError
+from resel.methods import Learner
+from resel.runs import whole_directory, write_file, writing
+
+_ROWS_CHECKED = 2
+"""Where any number will do."""
+
+
+def export_policy(
+    path: str | os.PathLike[str],
+    learner: Learner,
+    env: AnyEnv,
+    step: int | None = None,
+    *,
+    batch: Batch = 1,
+    stochastic: bool = False,
+) -> dict[str, Any]:
+    """Write a learner's policy to a folder, and run its check there; what policy.json says.
+
+    The policy plays some episodes in `env`. An export that is already there is replaced.
+    """
+    if batch != "dynamic" and (type(batch) is not int or batch < 1):
+        raise ConfigError(f"batch={batch!r} is neither a number of rows, 1 or more, nor 'dynamic'.")
+    module = PolicyStep(learner, env.action, stochastic=stochastic)
+    check_extra()
+    target = Path(path).resolve()
+    refuse_foreign(target)
+    _check_finite(learner)
+    origin = Origin(learner, env, step)
+    episodes = played(learner, env, STEPS, None)
+    rows = _ROWS_CHECKED if batch == "dynamic" else batch
+    vectors = expected(learner, module, episodes, rows)
+    seen = np.concatenate([observations for observations, _ in episodes])
+    document = describe_policy(origin, module.layout, batch, seen)
+    files = {
+        "policy.onnx": onnx_model(module, batch, document),
+        "check.npz": vectors.to_bytes(),
+        "policy.py": resources.files("resel.deploy").joinpath("_policy.py").read_bytes(),
+    }
+    with (
+        writing(
+            f"The policy could not be exported to {target}",
+            "Nothing half written is left in its place; check free space and permissions, then "
+            "export again.",
+        ),
+        whole_directory(target) as folder,
+    ):
+        entries = {name: write_file(folder / name, [data]) for name, data in files.items()}
+        hashes = {name: {"size": size, "sha256": sha} for name, (size, sha) in entries.items()}
+        whole = {**document, "files": hashes}
+        text = json.dumps(whole, indent=1, allow_nan=False) + "\n"
+        write_file(folder / "policy.json", [text.encode()])
+        check_export(folder)
+    return whole
+
+
+def refuse_foreign(path: Path) -> None:
+    """Leave alone whatever is not an export."""
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return
+    remedy = "Nothing was changed; choose another folder or move it away."
+    if not path.is_dir():
+        raise RunDirectoryError(f"{path} is a file and will not be replaced by a folder. {remedy}")
+    listed: set[str] = set()
+    if is_export(path):
+        try:
+            listed = {*read_about(path)["files"], "policy.json", "__pycache__"}
+        except ReselError:
+            listed = set()
+    foreign = sorted({entry.name for entry in path.iterdir()} - listed)
+    if foreign:
+        raise RunDirectoryError(
+            f"{path} holds files that are no part of an export ({', '.join(foreign[:3])}) and will "
+            f"not be replaced. {remedy}"
+        )
+
+
+def _check_finite(learner: Learner) -> None:
+    """Refuse weights that training has spoilt; what they do would depend on the machine."""
+    for name, weight in learner.evaluation_policy.state_dict().items():
+        if not bool(weight.isfinite().all()):
+            raise DivergedError(
+                f"The policy's weights are not finite ({name}): training has diverged, and there "
+                "is nothing to export. Take an earlier agent."
+            )

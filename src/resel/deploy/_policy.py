@@ -1,0 +1,150 @@
+"""A trained policy without its trainer: needs NumPy and ONNX Runtime, and the files beside it.
+
+    policy = Policy("folder")
+    policy.reset()                      # at the start of every episode
+    action = policy.act(observation)    # reward=... too, where policy.json says so
+
+Observations and actions are the environment's own. An observation with a NaN, or far outside of
+what the policy was trained on, raises BadObservation and leaves the memory as it was;
+Policy("folder", strict=False) only warns of the latter, and acts. A model of several rows takes as
+many observations and gives as many actions; reset(row) starts an episode in one of them.
+"""
+
+import hashlib
+import json
+import pathlib
+import warnings
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+FORMAT, VERSION = "resel-export", 1
+
+
+class BadObservation(ValueError):
+    """An observation, or a reward, that the policy must not act on."""
+
+
+class Policy:
+    """One step at a time; remembers what has been seen since `reset`."""
+
+    def __init__(
+        self,
+        folder: Any = pathlib.Path(__file__).parent,
+        *,
+        rows: int = 1,
+        strict: bool = True,
+        seed: int | None = None,
+    ) -> None:
+        folder = pathlib.Path(folder)
+        self.about = about = json.loads((folder / "policy.json").read_text(encoding="utf-8"))
+        if (about.get("format"), about.get("version")) != (FORMAT, VERSION):
+            raise ValueError(
+                f"{folder} is not an export of version {VERSION}, which this file reads: use the "
+                "policy.py that was written with it, or export again."
+            )
+        model = (folder / "policy.onnx").read_bytes()
+        if hashlib.sha256(model).hexdigest() != about["files"]["policy.onnx"]["sha256"]:
+            raise ValueError(f"{folder / 'policy.onnx'} was altered or cut off: copy it again.")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        self._session = onnxruntime.InferenceSession(
+            model, options, providers=["CPUExecutionProvider"]
+        )
+        self.rows = rows if about["batch"] == "dynamic" else about["batch"]
+        self._strict, self._random = strict, np.random.default_rng(seed)
+        limits = about["observation"]["trained_low"], about["observation"]["trained_high"]
+        self._low, self._high = (
+            np.array([end if x is None else x for x in limit], np.float32)
+            for limit, end in zip(limits, (-np.inf, np.inf), strict=True)
+        )
+        self.reset()
+
+    def reset(self, row: int | None = None) -> None:
+        """The start of an episode, in one row or in all."""
+        if row is None:
+            size = self.about["state"]
+            self._h = np.zeros((1, self.rows, size["h_size"]), np.float32)
+            self._c = np.zeros((1, self.rows, size["c_size"]), np.float32)
+            self._steps = np.zeros(self.rows, np.int64)
+            return
+        for part in (self._h[0], self._c[0], self._steps):
+            part[row] = 0
+
+    def act(self, observation: Any, reward: Any = 0.0) -> Any:
+        """The action for an observation; `reward` is that of the last step."""
+        about, one = self.about, self.about["batch"] == 1
+        space = about["observation"]["space"]
+        given = [observation] if one else observation
+        if len(given) != self.rows:
+            raise BadObservation(f"{len(given)} observations for {self.rows} rows.")
+        obs = np.stack([encode(space, each) for each in given])
+        feed = {"obs": obs, "h_in": self._h}
+        if about["state"]["c_size"]:
+            feed["c_in"] = self._c
+        if "reward" in about["inputs"]:
+            last = np.array(reward, np.float32).reshape(-1, 1) * np.ones((self.rows, 1), np.float32)
+            feed["reward"] = np.where(self._steps[:, None] > 0, last, np.float32(0))
+        self._check(obs, feed.get("reward", obs[:, :0]))
+        if "noise" in about["inputs"]:
+            draw = getattr(self._random, about["noise"])
+            feed["noise"] = draw(size=(self.rows, about["action"]["size"])).astype(np.float32)
+        found = dict(zip(about["outputs"], self._session.run(None, feed), strict=True))
+        self._h, self._c = found["h_out"], found.get("c_out", self._c)
+        self._steps += 1
+        actions = [decode(about["action"]["space"], each) for each in found["actions"]]
+        return actions[0] if one else np.stack(actions)
+
+    def _check(self, obs: Any, reward: Any) -> None:
+        """Refuse what must not reach the memory."""
+        if not (np.isfinite(obs).all() and np.isfinite(reward).all()):
+            raise BadObservation(
+                f"NaN or infinity in {self._names(~np.isfinite(obs)) or 'the reward'}."
+            )
+        far = (obs < self._low) | (obs > self._high)
+        if far.any():
+            text = f"{self._names(far)} far outside of what the policy was trained on"
+            if self._strict:
+                raise BadObservation(f"{text}. Policy(..., strict=False) acts all the same.")
+            warnings.warn(text, stacklevel=3)
+        longest = self.about["longest_episode"]
+        if longest is not None and self._steps.max() >= longest:
+            raise BadObservation(
+                f"The policy remembers episodes of {longest} steps at most: reset() it."
+            )
+
+    def _names(self, bad: Any) -> str:
+        """The first few of the entries that are bad in some row."""
+        names = np.array(self.about["observation"]["names"])[bad.any(0)].tolist()
+        return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def encode(space: Any, value: Any) -> Any:
+    """An observation as a flat float32 vector: choices one-hot, Tuple and Dict joined in order."""
+    kind = space["type"]
+    if kind == "Tuple":
+        parts = zip(space["spaces"], value, strict=True)
+        return np.concatenate([encode(part, each) for part, each in parts])
+    if kind == "Dict":
+        return np.concatenate([encode(part, value[key]) for key, part in space["spaces"]])
+    if kind in ("Discrete", "MultiDiscrete"):
+        counts = np.array(space["n"] if kind == "Discrete" else space["nvec"]).reshape(-1)
+        index = (np.asarray(value) - np.array(space["start"])).reshape(-1)
+        if index.shape != counts.shape or (index < 0).any() or (index >= counts).any():
+            raise BadObservation(f"{value!r} is not one of the choices of {space}.")
+        pairs = zip(counts, index, strict=True)
+        return np.concatenate([np.eye(n, dtype=np.float32)[i] for n, i in pairs])
+    array = np.array(value, np.float32)
+    if list(array.shape) != space["shape"]:
+        raise BadObservation(f"Shape {list(array.shape)} instead of {space['shape']}.")
+    return array.reshape(-1)
+
+
+def decode(space: Any, action: Any) -> Any:
+    """The policy's numbers as the environment takes an action."""
+    if space["type"] == "Discrete":
+        return int(action[0])
+    value = action.astype(space["dtype"]).reshape(space["shape"])
+    return np.clip(value, space["low"], space["high"]) if space["type"] == "Box" else value
