@@ -371,9 +371,9 @@ class Agent:
     ) -> dict[str, Any]:
         """Write the policy to a folder from which it acts without resel and torch.
 
-        One step as an ONNX model, its description, a loader and steps to check it by; see
-        docs/deployment.md. `batch` is the number of environments it acts in at once, or
-        "dynamic"; a `stochastic` one reads noise. Some episodes are played. Returns the description.
+        One step as an ONNX model, a description, which is also returned, a loader, and steps to
+        check them by, for which some episodes are played; see docs/deployment.md. `batch` is the
+        number of environments it acts in at once, or "dynamic"; a `stochastic` one reads noise.
         """
         with self._played_in() as env:
             return export_policy(

@@ -21,6 +21,7 @@ VERBS = {
     "watch": "write a film of a trained agent",
     "plot": "draw learning curves",
     "report": "write runs as one interactive page",
+    "export": "write a trained policy for machines without resel: ONNX and a loader",
     "diagnose": "measure what an update does to a policy, and advise on LR_CE",
     "tasks": "list the tasks and their settings",
     "methods": "list the methods and their settings",

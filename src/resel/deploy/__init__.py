@@ -1,8 +1,25 @@
 """A trained policy for machines without resel: ONNX, a loader, and steps to check them by."""
 
-from resel.deploy._check import check_export, is_export
-from resel.deploy._compare import TOLERANCE, Outcome
+from resel.deploy._check import check_export
+from resel.deploy._compare import TOLERANCE, Outcome, Step, compare
 from resel.deploy._document import Batch
 from resel.deploy._export import export_policy
+from resel.deploy._onnx import Session, onnx_model
+from resel.deploy._step import PolicyStep, StepLayout
+from resel.deploy._vectors import Vectors, expected
 
-__all__ = ["TOLERANCE", "Batch", "Outcome", "check_export", "export_policy", "is_export"]
+__all__ = [
+    "TOLERANCE",
+    "Batch",
+    "Outcome",
+    "PolicyStep",
+    "Session",
+    "Step",
+    "StepLayout",
+    "Vectors",
+    "check_export",
+    "compare",
+    "expected",
+    "export_policy",
+    "onnx_model",
+]

@@ -9,7 +9,7 @@ taken.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from resel.config import Config, Count, at_least
 from resel.data import Batch, Sampler, Trajectories

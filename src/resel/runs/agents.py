@@ -6,8 +6,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from torch import Tensor
-
 from resel.config import Config
 from resel.envs import AnyEnv, check_spaces, spaces_of, warn_user
 from resel.errors import ConfigError, DamagedFileError

@@ -1,0 +1,123 @@
+"""`resel export`: a trained policy for machines without resel, and whether one works here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from resel.cli._agents import Loaded, Which, load_agent
+from resel.cli._arguments import PLAIN, word
+from resel.cli.console import OUT, escape
+from resel.deploy import TOLERANCE, Batch, Outcome, check_export
+from resel.errors import ConfigError, DivergedError, RunDirectoryError
+from resel.runs import RunDirectory
+
+_Path = Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="RUN")]
+
+
+@dataclass(frozen=True)
+class ExportArguments:
+    """Write a trained policy as an ONNX model with its memory inside, a loader that needs NumPy and
+    ONNX Runtime alone, and steps to check them by; or check such a folder on this machine."""
+
+    run: _Path = None
+    """A run directory, or the directory of a saved agent."""
+    out: Annotated[Path | None, word("DIR")] = None
+    """Folder to write; an export that is there is replaced."""
+    check: Annotated[Path | None, word("DIR")] = None
+    """Instead: run the check of an exported policy again, on this machine."""
+    agent: Which = "last"
+    """Which agent of a run."""
+    batch: Annotated[str, tyro.conf.arg(metavar="N|dynamic")] = "1"
+    """Environments that the model acts in at once: a number, or dynamic for any."""
+    stochastic: bool = False
+    """Sample actions: the model reads noise, which the loader draws."""
+    json: bool = False
+    """Print one JSON object and nothing else."""
+
+
+def run(argv: Sequence[str]) -> int:
+    """Export or check."""
+    arguments = tyro.cli(ExportArguments, args=argv, prog="resel export", config=PLAIN)
+    if arguments.check is not None:
+        if arguments.run is not None or arguments.out is not None:
+            raise ConfigError(
+                "--check DIR looks at a folder that is there: leave out RUN and --out."
+            )
+        _tell_check(arguments.check, check_export(arguments.check), arguments.json)
+        return 0
+    if arguments.run is None or arguments.out is None:
+        raise ConfigError("Give a run and a folder: resel export RUN --out DIR. See --help.")
+    batch = _batch(arguments.batch)
+    _refuse_diverged(arguments.run, arguments.agent)
+    loaded = load_agent(arguments.run, arguments.agent)
+    _refuse_young(loaded)
+    about = loaded.agent.export(arguments.out, batch=batch, stochastic=arguments.stochastic)
+    if arguments.json:
+        print(json.dumps({"out": str(arguments.out), **about}))
+        return 0
+    _tell_export(arguments.out, loaded, about)
+    return 0
+
+
+def _batch(text: str) -> Batch:
+    if text == "dynamic":
+        return "dynamic"
+    if not text.isdecimal() or int(text) < 1:
+        raise ConfigError(f"--batch {text!r} is neither a number, 1 or more, nor dynamic.")
+    return int(text)
+
+
+def _refuse_diverged(path: Path, which: Which) -> None:
+    """Nobody should put a policy on a machine that its own training has given up."""
+    if not (path / "config.json").is_file() or which == "best":
+        return
+    result = RunDirectory.open(path, read_only=True).read_result() or {}
+    if result.get("status") == "diverged":
+        raise DivergedError(
+            f"The run in {path} has diverged, and its last agent with it. {result.get('fault')} "
+            "--agent best exports the best one before that."
+        )
+
+
+def _refuse_young(loaded: Loaded) -> None:
+    warmup = loaded.agent.config.training.warmup_steps
+    if loaded.step is not None and loaded.step <= warmup:
+        raise RunDirectoryError(
+            f"This is {loaded}, and learning begins after {warmup:,} steps (warmup_steps): it has "
+            "learned nothing yet that could be exported. Wait for a later agent."
+        )
+
+
+def _tell_check(path: Path, found: Mapping[str, Outcome], as_json: bool) -> None:
+    if as_json:
+        outcomes = {name: vars(outcome) for name, outcome in found.items()}
+        print(json.dumps({"check": str(path), "tolerance": TOLERANCE, "runtimes": outcomes}))
+        return
+    for runtime, outcome in found.items():
+        OUT.print(
+            f"{runtime}: {outcome.steps:,} steps, at most {outcome.worst:.1e} off "
+            f"({TOLERANCE:g} is allowed).",
+            soft_wrap=True,
+        )
+    OUT.print(f"{path} does on this machine what it was exported to do.", soft_wrap=True)
+
+
+def _tell_export(path: Path, loaded: Loaded, about: Mapping[str, Any]) -> None:
+    config = loaded.agent.config
+    OUT.print(escape(f"Exported: {loaded}, of {config.task} with {config.method}."), soft_wrap=True)
+    for name, entry in {**about["files"], "policy.json": None}.items():
+        size = "" if entry is None else f"  {entry['size'] / 1000:,.0f} kB"
+        OUT.print(f"  {path / name}{size}", soft_wrap=True)
+    takes = ", ".join([*about["inputs"]])
+    OUT.print(f"The model takes {takes} and gives {', '.join(about['outputs'])}.", soft_wrap=True)
+    OUT.print(
+        f"Checked here with ONNX Runtime. On another machine: resel export --check {path}, or "
+        f"python -c 'from policy import Policy; Policy(\".\")' in that folder.",
+        soft_wrap=True,
+    )

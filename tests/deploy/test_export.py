@@ -1,0 +1,304 @@
+"""A trained policy in a folder that needs neither resel nor torch."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from exported import load_policy
+
+from resel import RESeL
+from resel.deploy import TOLERANCE, check_export
+from resel.errors import (
+    ConfigError,
+    DamagedFileError,
+    DivergedError,
+    MissingDependencyError,
+    ReselError,
+    RunDirectoryError,
+)
+
+FILES = {"policy.onnx", "policy.json", "policy.py", "check.npz"}
+
+
+def about(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "policy.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("name", ["box", "discrete"])
+def test_an_export_is_what_the_library_does(folders: dict[str, Path], name: str) -> None:
+    assert {file.name for file in folders[name].iterdir()} == FILES
+    (found,) = check_export(folders[name]).values()
+    assert found.worst <= TOLERANCE
+    assert found.steps >= (1000 if name == "box" else 1500)  # near ties are left out
+    with np.load(folders[name] / "check.npz") as vectors:
+        start = vectors["start"]
+    assert len(start) == 1000 and start[0].all() and 3 < start.sum(0).min() < 1000
+
+
+def test_the_loader_acts_like_predict(agents: dict[str, RESeL], folders: dict[str, Path]) -> None:
+    agent, policy = agents["box"], load_policy(folders["box"])
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        state, reward = None, 5.0  # which is not read in the first step
+        policy.reset()
+        for _ in range(20):
+            seen = rng.normal(size=3)
+            wanted, state = agent.predict(seen, state, reward=None if state is None else reward)
+            found = policy.act(seen, reward)
+            assert found.dtype == wanted.dtype and found.shape == wanted.shape
+            np.testing.assert_allclose(found, wanted, atol=3e-5)
+            reward = float(rng.normal())
+
+
+def test_rows_and_noise(agents: dict[str, RESeL], folders: dict[str, Path]) -> None:
+    policy = load_policy(folders["discrete"], rows=300, seed=1)
+    seen = np.tile(np.float32([0.3, 1, 0]), (300, 1))
+    actions = policy.act(seen)
+    chances = agents["discrete"].actor.observe(
+        seen[:1], np.zeros(1, np.float32), agents["discrete"].actor.initial_state(1)
+    )[0]
+    counts = np.bincount(actions, minlength=4)[1:] / 300  # of the actions 1, 2 and 3
+    np.testing.assert_allclose(counts, chances.log_probs.exp().numpy()[0], atol=0.12)
+    kept = policy._h.copy()
+    policy.reset(7)
+    assert not policy._h[0, 7].any() and np.array_equal(policy._h[0, 8], kept[0, 8])
+    with pytest.raises(ValueError, match="2 observations for 300 rows"):
+        policy.act(seen[:2])
+
+
+def test_the_loader_needs_numpy_and_onnxruntime_alone(folders: dict[str, Path]) -> None:
+    code = """
+import sys
+for name in ("torch", "gymnasium", "resel", "onnx"):
+    sys.modules[name] = None
+from policy import Policy
+policy = Policy()
+print(policy.act([0.1, 0.2, 0.3], 1.0).tolist())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folders["box"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = json.loads(done.stdout)
+    assert -2 <= first <= 2 and 0 <= second <= 1
+
+
+@pytest.mark.parametrize(
+    ("seen", "message"),
+    [
+        ([0.0, np.nan, 0.0], r"NaN or infinity in observation\[1\]"),
+        ([np.inf, 0.0, np.nan], r"NaN or infinity in observation\[0\], observation\[2\]"),
+        ([0.0, 0.0, 1e6], r"observation\[2\] far outside of what the policy was trained on"),
+        ([0.0, 0.0], r"Shape \[2\] instead of \[3\]"),
+    ],
+)
+def test_bad_sensors_leave_the_memory_alone(
+    folders: dict[str, Path], seen: list[float], message: str
+) -> None:
+    policy, other = (load_policy(folders["box"]) for _ in range(2))
+    for each in (policy, other):
+        each.act(np.zeros(3))
+    with pytest.raises(ValueError, match=message):
+        policy.act(np.array(seen))
+    with pytest.raises(ValueError, match="NaN or infinity in the reward"):
+        policy.act(np.zeros(3), np.nan)
+    assert np.array_equal(policy.act(np.ones(3), 1.0), other.act(np.ones(3), 1.0))
+
+
+def test_far_observations_may_be_acted_on(folders: dict[str, Path]) -> None:
+    policy = load_policy(folders["box"], strict=False)
+    with pytest.warns(UserWarning, match=r"observation\[2\] far outside"):
+        assert np.isfinite(policy.act(np.array([0.0, 0.0, 1e6]))).all()
+
+
+def test_what_is_told(agents: dict[str, RESeL], folders: dict[str, Path]) -> None:
+    import onnx
+
+    told = about(folders["box"])
+    assert told["task"] == "toy/Box-v0" and told["step"] == 45 and told["encoder"] == "mamba"
+    assert told["inputs"] == {"obs": [1, 3], "h_in": [1, 1, 181], "reward": [1, 1]}
+    assert told["outputs"] == ["actions", "h_out"] and told["noise"] is None
+    assert [p["offset"] for p in told["state"]["h"]] == [0, 3, 5, 117]
+    assert told["action"]["space"]["low"] == [-2.0, 0.0]
+    mean, spread = (getattr(agents["box"].learner.normalizer, n) for n in ("mean", "deviation"))
+    np.testing.assert_allclose(
+        told["observation"]["trained_high"], mean + 10 * (spread + 1e-6), rtol=1e-5
+    )
+    model = onnx.load(folders["box"] / "policy.onnx")
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    assert json.loads(metadata["resel"]) == {k: v for k, v in told.items() if k != "files"}
+    assert metadata["observation_names"] == "observation[0],observation[1],observation[2]"
+    assert [(o.domain, o.version) for o in model.opset_import if not o.domain] == [("", 18)]
+    other = about(folders["discrete"])
+    assert other["inputs"]["obs"] == ["batch", 3] and other["noise"] == "gumbel"
+    assert other["outputs"] == ["actions", "h_out", "logits"]
+    raw = (folders["box"] / "policy.onnx").read_bytes()
+    assert str(Path(__file__).parents[2]).encode() not in raw  # of whoever exported it
+
+
+def test_nothing_but_the_policy_is_in_the_model(
+    agents: dict[str, RESeL], folders: dict[str, Path]
+) -> None:
+    import onnx
+
+    model = onnx.load(folders["box"] / "policy.onnx")
+    numbers = sum(int(np.prod(weight.dims)) for weight in model.graph.initializer)
+    assert numbers <= 1.1 * sum(p.numel() for p in agents["box"].learner.policy.parameters())
+
+
+def test_an_agent_goes_on_after_an_export(tiny: dict[str, Any], tmp_path: Path) -> None:
+    one, other = (RESeL("toy/Box-v0", **tiny).learn(40) for _ in range(2))
+    layers = one.learner.policy.trunk.context_encoder.rnn.layers  # type: ignore[union-attr]
+    weights = list(layers._flat_weights)
+    one.export(tmp_path / "export")
+    assert all(a is b for a, b in zip(layers._flat_weights, weights, strict=True))
+    seen = np.ones(3, np.float32)
+    assert np.array_equal(one.predict(seen)[0], other.predict(seen)[0])
+    for agent in (one, other):
+        agent.learn(20)
+    ours, theirs = one.learner.weights(), other.learner.weights()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    one.export(tmp_path / "export")  # in the place of the old one
+    assert about(tmp_path / "export")["step"] == 60
+
+
+def _truncated(folder: Path) -> None:
+    data = (folder / "policy.onnx").read_bytes()
+    (folder / "policy.onnx").write_bytes(data[: len(data) // 2])
+
+
+def _flipped(folder: Path) -> None:
+    data = bytearray((folder / "check.npz").read_bytes())
+    data[len(data) // 2] ^= 1
+    (folder / "check.npz").write_bytes(data)
+
+
+def _told(**changes: Any) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / "policy.json").write_text(json.dumps({**about(folder), **changes}))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("damage", "message", "loads"),
+    [
+        (_truncated, r"policy.onnx has \d+ bytes instead of", False),
+        (_flipped, "check.npz does not match its SHA-256", True),
+        (lambda folder: (folder / "policy.onnx").unlink(), "policy.onnx is missing", False),
+        (lambda folder: (folder / "policy.json").unlink(), "has no policy.json", False),
+        (lambda folder: (folder / "policy.json").write_text("{"), "cannot be read as JSON", False),
+        (_told(version=99), "was exported in version 99, but this resel reads 1", False),
+        (_told(format="other"), "does not describe a policy that resel exported", False),
+        (_told(files={}), "does not list the files of an export", False),
+        (_told(noise="gumbel"), "is not what policy.onnx says of itself", True),
+    ],
+)
+def test_damaged_exports(
+    folders: dict[str, Path],
+    tmp_path: Path,
+    damage: Callable[[Path], None],
+    message: str,
+    loads: bool,
+) -> None:
+    folder = tmp_path / "export"
+    shutil.copytree(folders["box"], folder)
+    damage(folder)
+    with pytest.raises(ReselError, match=message):
+        check_export(folder)
+    if not loads:
+        with pytest.raises((ValueError, OSError, KeyError)):
+            load_policy(folder)
+
+
+def test_another_policy_is_found_out(folders: dict[str, Path], tmp_path: Path) -> None:
+    """As if the runtime of this machine computed something else."""
+    import hashlib
+
+    folder = tmp_path / "export"
+    shutil.copytree(folders["box"], folder)
+    with np.load(folder / "check.npz") as file:
+        arrays = dict(file)
+    arrays["expected_actions"][700] += 1e-3
+    np.savez(folder / "check.npz", **arrays)
+    data, told = (folder / "check.npz").read_bytes(), about(folder)
+    told["files"]["check.npz"] = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    (folder / "policy.json").write_text(json.dumps(told))
+    with pytest.raises(DamagedFileError, match="does not do what it was exported to do"):
+        check_export(folder)
+
+
+def test_the_whole_export_or_nothing(
+    agents: dict[str, RESeL], folders: dict[str, Path], tmp_path: Path, monkeypatch: Any
+) -> None:
+    def fails(folder: Path) -> None:
+        assert (folder / "policy.onnx").is_file()
+        raise DamagedFileError("It acts differently.")
+
+    monkeypatch.setattr("resel.deploy._export.check_export", fails)
+    monkeypatch.setattr("resel.deploy._export.onnx_model", lambda *_: b"a model")
+    shutil.copytree(folders["box"], tmp_path / "there")
+    before = (tmp_path / "there" / "policy.onnx").read_bytes()
+    for name in ("new", "there"):
+        with pytest.raises(DamagedFileError, match="differently"):
+            agents["box"].export(tmp_path / name)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["there"]
+    assert (tmp_path / "there" / "policy.onnx").read_bytes() == before
+
+
+def test_what_cannot_be_exported(
+    agents: dict[str, RESeL], tiny: dict[str, Any], tmp_path: Path, monkeypatch: Any
+) -> None:
+    agent = agents["discrete"]
+    for batch in (0, "many", 1.5, True):
+        with pytest.raises(ConfigError, match="neither a number of rows"):
+            agent.export(tmp_path / "out", batch=batch)  # type: ignore[arg-type]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("")
+    with pytest.raises(RunDirectoryError, match=r"no part of an export \(thesis.tex\)"):
+        agent.export(tmp_path / "mine")
+    with pytest.raises(RunDirectoryError, match="is a file"):
+        agent.export(tmp_path / "mine" / "thesis.tex")
+    broken = RESeL("toy/Box-v0", **tiny)
+    next(broken.learner.policy.parameters()).data[0] = torch.nan
+    with pytest.raises(DivergedError, match="weights are not finite"):
+        broken.export(tmp_path / "out")
+    real = importlib.import_module
+
+    def without(name: str, *rest: Any) -> Any:
+        if name == "onnxscript":
+            raise ImportError("No module named 'onnxscript'")
+        return real(name, *rest)
+
+    monkeypatch.setattr(importlib, "import_module", without)
+    with pytest.raises(MissingDependencyError, match=r"onnxscript.*pip install 'resel\[export\]'"):
+        agent.export(tmp_path / "out")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["mine"]
+
+
+def test_an_agent_of_one_environment_plays_in_it(
+    toy: Any, tiny: dict[str, Any], tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("resel.deploy._export.onnx_model", lambda *_: b"a model")
+    monkeypatch.setattr("resel.deploy._export.check_export", lambda _: {})
+    agent = RESeL(toy(), **tiny).learn(20)
+    agent.export(tmp_path / "export")
+    assert about(tmp_path / "export")["task"] is None
+    agent.learn(20)  # in a new episode
+
+
+def test_the_versions_of_loader_and_export_agree(folders: dict[str, Path]) -> None:
+    from resel.deploy import _document, _policy
+
+    assert (_document.FORMAT, _document.VERSION) == (_policy.FORMAT, _policy.VERSION)
