@@ -20,6 +20,7 @@ PARTS: dict[str, list[str]] = {
     "scan": ["--rows", "2", "--length", "9", "--channels", "20", "--states", "3"],
     "update": ["--size", "tiny", "--batch-steps", "3e1"],
     "step": ["--size", "tiny", "--steps", "20"],
+    "export": ["--steps", "20", "--encoder", "mlp"],
     "scaling": ["--size", "tiny", "--quick", "--encoders", "mlp"],
     "buffer": ["--steps", "2e4"],
 }
@@ -51,6 +52,14 @@ def _check_spreads(figures: dict[str, Any]) -> None:
             assert math.isfinite(value)
         if f"{name}_p10" in figures:
             assert 0 < figures[f"{name}_p10"] <= value <= figures[f"{name}_p90"]
+
+
+@pytest.mark.slow
+def test_export(capsys: Any) -> None:
+    result = measured(capsys, "export")
+    for size in ("tiny", "paper"):
+        assert result[f"onnx_{size}_ms"] > 0 and result[f"predict_{size}_ms"] > 0
+    assert result["onnx_tiny_bytes"] < result["onnx_paper_bytes"]
 
 
 def test_scan(capsys: Any) -> None:

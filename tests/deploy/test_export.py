@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from exported import load_policy
 
 from resel import RESeL
-from resel.deploy import TOLERANCE, check_export
+from resel.deploy import TOLERANCE, check_export, open_policy
 from resel.errors import (
     ConfigError,
     DamagedFileError,
@@ -47,7 +46,7 @@ def test_an_export_is_what_the_library_does(folders: dict[str, Path], name: str)
 
 
 def test_the_loader_acts_like_predict(agents: dict[str, RESeL], folders: dict[str, Path]) -> None:
-    agent, policy = agents["box"], load_policy(folders["box"])
+    agent, policy = agents["box"], open_policy(folders["box"])
     rng = np.random.default_rng(0)
     for _ in range(3):
         state, reward = None, 5.0  # which is not read in the first step
@@ -62,7 +61,7 @@ def test_the_loader_acts_like_predict(agents: dict[str, RESeL], folders: dict[st
 
 
 def test_rows_and_noise(agents: dict[str, RESeL], folders: dict[str, Path]) -> None:
-    policy = load_policy(folders["discrete"], rows=300, seed=1)
+    policy = open_policy(folders["discrete"], rows=300, seed=1)
     seen = np.tile(np.float32([0.3, 1, 0]), (300, 1))
     actions = policy.act(seen)
     chances = agents["discrete"].actor.observe(
@@ -106,7 +105,7 @@ print(policy.act([0.1, 0.2, 0.3], 1.0).tolist())
 def test_bad_sensors_leave_the_memory_alone(
     folders: dict[str, Path], seen: list[float], message: str
 ) -> None:
-    policy, other = (load_policy(folders["box"]) for _ in range(2))
+    policy, other = (open_policy(folders["box"]) for _ in range(2))
     for each in (policy, other):
         each.act(np.zeros(3))
     with pytest.raises(ValueError, match=message):
@@ -117,7 +116,7 @@ def test_bad_sensors_leave_the_memory_alone(
 
 
 def test_far_observations_may_be_acted_on(folders: dict[str, Path]) -> None:
-    policy = load_policy(folders["box"], strict=False)
+    policy = open_policy(folders["box"], strict=False)
     with pytest.warns(UserWarning, match=r"observation\[2\] far outside"):
         assert np.isfinite(policy.act(np.array([0.0, 0.0, 1e6]))).all()
 
@@ -219,7 +218,7 @@ def test_damaged_exports(
         check_export(folder)
     if not loads:
         with pytest.raises((ValueError, OSError, KeyError)):
-            load_policy(folder)
+            open_policy(folder)
 
 
 def test_another_policy_is_found_out(folders: dict[str, Path], tmp_path: Path) -> None:

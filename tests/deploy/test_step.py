@@ -30,7 +30,11 @@ ENCODERS: list[tuple[str, dict[str, Any]]] = [
 every_encoder = pytest.mark.parametrize(
     ("encoder", "settings"), ENCODERS, ids=[f"{e}-{'-'.join(s)}" for e, s in ENCODERS]
 )
-adapts = {"pearl", "promp"}
+
+
+def adapts(method: Method) -> bool:
+    """Whether it plays in a task before it acts there."""
+    return "adaptation" in vars(method.learner)
 
 
 @pytest.fixture
@@ -53,7 +57,7 @@ def test_every_encoder(
 
 @every_case
 def test_every_method(method: Method, space: str, request: pytest.FixtureRequest) -> None:
-    if method.name in adapts:
+    if adapts(method):
         pytest.skip("refused: see below")
     _, step, vectors = case(config_of(method.name), space, rows=2, stochastic=True)
     request.getfixturevalue("_as_traced")
@@ -64,7 +68,7 @@ def test_every_method(method: Method, space: str, request: pytest.FixtureRequest
 @every_method
 def test_only_those_that_adapt_before_acting_are_refused(method: Method) -> None:
     learner = small_learner(config_of(method.name), method.spaces[0])
-    if method.name not in adapts:
+    if not adapts(method):
         StepLayout.of(learner)
         return
     with pytest.raises(ConfigError, match=f"The method {method.name} cannot be exported"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -67,12 +65,3 @@ def run_plainly(step: PolicyStep) -> Step:
 def outcome(run: Step, step: PolicyStep, vectors: Vectors, space: str) -> Outcome:
     """How far one is from what was expected."""
     return compare(run, vectors, document_of(step, space))
-
-
-def load_policy(folder: Path, **options: Any) -> Any:
-    """The policy of an exported folder, by the loader that lies there."""
-    spec = importlib.util.spec_from_file_location("exported_policy", folder / "policy.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.Policy(folder, **options)

@@ -3,6 +3,7 @@
 from resel.benchmarks._base import Bench, Result, run
 from resel.benchmarks.buffer import BufferBench
 from resel.benchmarks.cost import UpdateCost, measure_cost
+from resel.benchmarks.export import ExportBench
 from resel.benchmarks.methods import MethodsBench
 from resel.benchmarks.scaling import ScalingBench
 from resel.benchmarks.scan import ScanBench
@@ -24,6 +25,7 @@ PARTS: tuple[Bench, ...] = (
     ScanBench(),
     UpdateBench(),
     StepBench(),
+    ExportBench(),
     ScalingBench(),
     BufferBench(),
     SolveBench(),

@@ -14,17 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import gymnasium
 import numpy as np
-from gymnasium import spaces
-from numpy.typing import NDArray
 from rich.table import Table
 
 from resel._process import prepare_process
 from resel.agent import RESeL, configure
 from resel.benchmarks._base import Bench, Result, number_table, timing_table
 from resel.benchmarks._timing import Laps, interleave
-from resel.benchmarks._workload import HALF_CHEETAH
+from resel.benchmarks._workload import HALF_CHEETAH, Idle
 from resel.config import Count, SizeName
 from resel.errors import ConfigError
 from resel.training import PolicyState
@@ -65,7 +62,7 @@ class StepBench(Bench):
         config = configure("", encoder=self.encoder, size=self.size, buffer_steps=1, device="cpu")
         prepare_process(self.threads, config.network.width)
         steps = _LONG if self.long else self.steps
-        agent = RESeL(_Idle, config=config)
+        agent = RESeL(Idle, config=config)
         try:
             timings = interleave(
                 [_episode(agent, rows, steps) for rows in (1, _MANY)], self.repetitions
@@ -123,18 +120,3 @@ def _episode(agent: RESeL, rows: int, steps: int) -> Callable[[], Laps]:
         return {f"predict_{rows}{when}_ms": statistics.median(s) for when, s in parts.items()}
 
     return play
-
-
-class _Idle(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
-    """An environment in which nothing happens: `predict` only needs its spaces."""
-
-    observation_space = spaces.Box(-np.inf, np.inf, (HALF_CHEETAH.observation,), np.float32)
-    action_space = spaces.Box(-1, 1, (HALF_CHEETAH.action,), np.float32)
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        return np.zeros(HALF_CHEETAH.observation, np.float32), {}
-
-    def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        return np.zeros(HALF_CHEETAH.observation, np.float32), 0.0, False, False, {}

@@ -1,6 +1,6 @@
 """A trained policy for machines without resel: ONNX, a loader, and steps to check them by."""
 
-from resel.deploy._check import check_export
+from resel.deploy._check import check_export, open_policy
 from resel.deploy._compare import TOLERANCE, Outcome, Step, compare
 from resel.deploy._document import Batch
 from resel.deploy._export import export_policy
@@ -22,4 +22,5 @@ __all__ = [
     "expected",
     "export_policy",
     "onnx_model",
+    "open_policy",
 ]

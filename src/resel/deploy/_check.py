@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -86,3 +87,12 @@ def check_export(path: Path) -> dict[str, Outcome]:
                 "try other versions of the runtime, or export again."
             )
     return found
+
+
+def open_policy(path: Path, **options: Any) -> Any:
+    """The policy in a folder, by the loader that lies there."""
+    spec = importlib.util.spec_from_file_location("exported_policy", path / "policy.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Policy(path, **options)

@@ -90,8 +90,7 @@ class StepLayout:
             raise ConfigError(
                 f"The method {learner.config.method} cannot be exported: before it acts in a task "
                 "it adapts to it, by what it has played there, and an exported policy is one step "
-                "of one network. Export an agent of a method that adapts by its memory, such as "
-                "rl2 or resel."
+                "of one network. Take a method that adapts by its memory alone."
             )
         dims, config = learner.dims, learner.config
         first = learner.evaluation_policy.initial_state(1)
