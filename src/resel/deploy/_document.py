@@ -23,6 +23,8 @@ Limits = tuple[NDArray[np.float32], NDArray[np.float32]]
 FORMAT, VERSION = "resel-export", 1
 """As in the loader, which imports nothing of ours."""
 _FAR = 10.0
+_MANY = 1000
+"""Entries of an observation, an image then, that are not told one by one."""
 _PACKAGES = ("resel", "torch", "onnx", "onnxscript", "onnxruntime")
 
 
@@ -58,7 +60,7 @@ def describe_policy(
         "observation": {
             "size": layout.observation,
             "space": observation.to_json(),
-            "names": entry_names(observation.space, "observation"),
+            "names": _few_names(entry_names(observation.space, "observation")),
             "low": _finite(declared and declared[0], layout.observation),
             "high": _finite(declared and declared[1], layout.observation),
             "trained_low": _finite(low, layout.observation),
@@ -79,7 +81,7 @@ def describe_policy(
             "h": _offsets(layout.h),
             "c": _offsets(layout.c),
         },
-        "longest_episode": _longest(learner),
+        "longest_episode": longest_episode(learner),
     }
 
 
@@ -126,7 +128,7 @@ def entry_names(space: spaces.Space[Any], name: str) -> list[str]:
             return [f"{name}[{','.join(map(str, place))}]" if place else name for place in places]
 
 
-def _longest(learner: Learner) -> int | None:
+def longest_episode(learner: Learner) -> int | None:
     """Steps of an episode after which the policy's memory is full; None for any number."""
     config = learner.config
     if config.encoder is None:
@@ -151,7 +153,11 @@ def _named(shape: Sequence[int], rows: int | str) -> list[int | str]:
 
 
 def _finite(values: NDArray[np.float32] | None, size: int) -> list[float | None]:
-    """JSON has no infinity: None where there is no bound."""
-    if values is None:
-        return [None] * size
-    return [x if math.isfinite(x) else None for x in map(float, values)]
+    """JSON has no infinity: None where there is no bound. One stands for many that are the same."""
+    found = [None] * size if values is None else values.tolist()
+    found = [x if x is not None and math.isfinite(x) else None for x in found]
+    return found[:1] if size > _MANY and len(set(found)) == 1 else found
+
+
+def _few_names(names: list[str]) -> list[str] | None:
+    return names if len(names) <= _MANY else None

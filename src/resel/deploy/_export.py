@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from resel.deploy._check import check_export, is_export, read_about
-from resel.deploy._document import Batch, Origin, describe_policy
+from resel.deploy._document import Batch, Origin, describe_policy, longest_episode
 from resel.deploy._onnx import check_extra, onnx_model
 from resel.deploy._step import PolicyStep
 from resel.deploy._vectors import STEPS, expected, played
@@ -51,7 +51,7 @@ def export_policy(
     refuse_foreign(target)
     _check_finite(learner)
     origin = Origin(learner, env, step)
-    episodes = played(learner, env, STEPS, None)
+    episodes = played(learner, env, STEPS, longest_episode(learner))
     rows = _ROWS_CHECKED if batch == "dynamic" else batch
     vectors = expected(learner, module, episodes, rows)
     seen = np.concatenate([observations for observations, _ in episodes])
@@ -101,7 +101,7 @@ def refuse_foreign(path: Path) -> None:
 
 def _check_finite(learner: Learner) -> None:
     """Refuse weights that training has spoilt; what they do would depend on the machine."""
-    for name, weight in learner.evaluation_policy.state_dict().items():
+    for name, weight in learner.acting_weights().items():
         if not bool(weight.isfinite().all()):
             raise DivergedError(
                 f"The policy's weights are not finite ({name}): training has diverged, and there "

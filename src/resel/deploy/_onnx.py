@@ -82,7 +82,7 @@ def _metadata(document: Mapping[str, Any]) -> dict[str, str]:
     """The document as one text, and lists of names for runtimes that look for them."""
     return {
         "resel": json.dumps(document),
-        "observation_names": ",".join(document["observation"]["names"]),
+        "observation_names": ",".join(document["observation"]["names"] or ()),
         "action_names": ",".join(document["action"]["names"]),
     }
 

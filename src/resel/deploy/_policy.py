@@ -117,7 +117,8 @@ class Policy:
 
     def _names(self, bad: Any) -> str:
         """The first few of the entries that are bad in some row."""
-        names = np.array(self.about["observation"]["names"])[bad.any(0)].tolist()
+        known, where = self.about["observation"]["names"], np.flatnonzero(bad.any(0))
+        names = [f"obs[{i}]" if known is None else known[i] for i in where]
         return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
@@ -147,4 +148,6 @@ def decode(space: Any, action: Any) -> Any:
     if space["type"] == "Discrete":
         return int(action[0])
     value = action.astype(space["dtype"]).reshape(space["shape"])
-    return np.clip(value, space["low"], space["high"]) if space["type"] == "Box" else value
+    if space["type"] == "MultiDiscrete":
+        return value
+    return np.clip(value, *(np.array(space[end], value.dtype) for end in ("low", "high")))
