@@ -156,7 +156,15 @@ def test_nothing_but_the_policy_is_in_the_model(
     assert numbers <= 1.1 * sum(p.numel() for p in agents["box"].learner.policy.parameters())
 
 
-def test_an_agent_goes_on_after_an_export(tiny: dict[str, Any], tmp_path: Path) -> None:
+@pytest.fixture
+def _few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resel.deploy._export.STEPS", 60)
+
+
+@pytest.mark.usefixtures("_few_steps")
+def test_an_agent_goes_on_after_an_export(
+    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, other = (RESeL("toy/Box-v0", **tiny).learn(40) for _ in range(2))
     layers = one.learner.policy.trunk.context_encoder.rnn.layers  # type: ignore[union-attr]
     weights = list(layers._flat_weights)
@@ -168,6 +176,8 @@ def test_an_agent_goes_on_after_an_export(tiny: dict[str, Any], tmp_path: Path) 
         agent.learn(20)
     ours, theirs = one.learner.weights(), other.learner.weights()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    monkeypatch.setattr("resel.deploy._export.onnx_model", lambda *_: b"a model")
+    monkeypatch.setattr("resel.deploy._export.check_export", lambda _: {})
     one.export(tmp_path / "export")  # in the place of the old one
     assert about(tmp_path / "export")["step"] == 60
 
@@ -238,6 +248,7 @@ def test_another_policy_is_found_out(folders: dict[str, Path], tmp_path: Path) -
         check_export(folder)
 
 
+@pytest.mark.usefixtures("_few_steps")
 def test_the_whole_export_or_nothing(
     agents: dict[str, RESeL], folders: dict[str, Path], tmp_path: Path, monkeypatch: Any
 ) -> None:
@@ -286,6 +297,7 @@ def test_what_cannot_be_exported(
     assert [entry.name for entry in tmp_path.iterdir()] == ["mine"]
 
 
+@pytest.mark.usefixtures("_few_steps")
 def test_an_agent_of_one_environment_plays_in_it(
     toy: Any, tiny: dict[str, Any], tmp_path: Path, monkeypatch: Any
 ) -> None:

@@ -41,7 +41,7 @@ def read_about(path: Path) -> dict[str, Any]:
             f"{path} was exported in version {about.get('version')!r}, but this resel reads "
             f"{VERSION}: check it with the resel that wrote it, or export the agent again."
         )
-    files = about.get("files")
+    files: Any = about.get("files")
     good = isinstance(files, dict) and all(
         isinstance(e, dict) and type(e.get("size")) is int and isinstance(e.get("sha256"), str)
         for e in files.values()
