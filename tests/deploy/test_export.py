@@ -11,12 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
 from resel import RESeL
-from resel.deploy import TOLERANCE, check_export, open_policy
+from resel.deploy import TOLERANCE, check_export, open_policy, trained_range
+from resel.envs import CheckedEnv
 from resel.errors import (
     ConfigError,
     DamagedFileError,
@@ -313,3 +316,50 @@ def test_the_versions_of_loader_and_export_agree(folders: dict[str, Path]) -> No
     from resel.deploy import _document, _policy
 
     assert (_document.FORMAT, _document.VERSION) == (_policy.FORMAT, _policy.VERSION)
+
+
+class Camera(gymnasium.Env[Any, Any]):
+    """Noise, for nine steps."""
+
+    observation_space = spaces.Box(0, 255, (6, 5, 3), np.uint8)
+    action_space = spaces.Box(-1, 1, (1,), np.float64)
+
+    def reset(self, **_: Any) -> tuple[Any, dict[str, Any]]:
+        self.time = 0
+        return self.observation_space.sample(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.time += 1
+        return self.observation_space.sample(), 0.0, False, self.time == 9, {}
+
+
+@pytest.mark.slow
+def test_images(tiny: dict[str, Any], tmp_path: Path) -> None:
+    agent = RESeL(Camera, **tiny, image_channels=2).learn(45)
+    agent.export(tmp_path / "export")
+    policy, state = open_policy(tmp_path / "export"), None
+    for _ in range(9):
+        image = Camera.observation_space.sample()
+        wanted, state = agent.predict(image, state)
+        found = policy.act(image)
+        assert found.dtype == wanted.dtype == np.float64
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_what_is_far(agents: dict[str, RESeL]) -> None:
+    learner, actions = agents["discrete"].learner, spaces.Discrete(3)
+    low, high = np.float32([-1, 0, -np.inf]), np.float32([1, 3.4e38, np.inf])
+    env = CheckedEnv(World(spaces.Box(low, high), actions))
+    seen = np.float32([[0.5, 200, 7], [-1.5, 0, 0]])
+    found = trained_range(learner, env, seen)
+    np.testing.assert_allclose(found[0], [-1.5, -200, -70], rtol=1e-6)  # -1.2, but it was seen
+    np.testing.assert_allclose(found[1], [1.2, 2000, 70], rtol=1e-6)
+    free = CheckedEnv(World(spaces.Box(-np.inf, np.inf, (3,)), actions))
+    assert trained_range(learner, free, seen / 100)[1].tolist() == [10.0, 20.0, 10.0]
+
+
+class World(gymnasium.Env[Any, Any]):
+    """Spaces, and nothing else."""
+
+    def __init__(self, observation: spaces.Box, action: spaces.Space[Any]) -> None:
+        self.observation_space, self.action_space = observation, action

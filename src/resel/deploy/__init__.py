@@ -2,7 +2,7 @@
 
 from resel.deploy._check import check_export, open_policy
 from resel.deploy._compare import TOLERANCE, Outcome, Step, compare
-from resel.deploy._document import Batch
+from resel.deploy._document import Batch, trained_range
 from resel.deploy._export import export_policy
 from resel.deploy._onnx import Session, onnx_model
 from resel.deploy._step import PolicyStep, StepLayout
@@ -23,4 +23,5 @@ __all__ = [
     "export_policy",
     "onnx_model",
     "open_policy",
+    "trained_range",
 ]

@@ -23,6 +23,7 @@ Limits = tuple[NDArray[np.float32], NDArray[np.float32]]
 FORMAT, VERSION = "resel-export", 1
 """As in the loader, which imports nothing of ours."""
 _FAR = 10.0
+_UNBOUNDED = 1e30
 _MANY = 1000
 """Entries of an observation, an image then, that are not told one by one."""
 _PACKAGES = ("resel", "torch", "onnx", "onnxscript", "onnxruntime")
@@ -39,13 +40,13 @@ class Origin:
 
 
 def describe_policy(
-    origin: Origin, layout: StepLayout, batch: Batch, seen: NDArray[np.float32]
+    origin: Origin, layout: StepLayout, batch: Batch, limits: Limits
 ) -> dict[str, Any]:
-    """The document, without the hashes of files. `seen` are observations (steps, O)."""
+    """The document, without the hashes of files; `limits` are those of `trained_range`."""
     learner, observation, action = origin.learner, origin.env.observation, origin.env.action
     config, rows = learner.config, "batch" if batch == "dynamic" else batch
     declared = observation.bounds()
-    low, high = trained_range(learner, declared, seen)
+    low, high = limits
     noise = "gumbel" if layout.discrete else "standard_normal"
     return {
         "format": FORMAT,
@@ -85,24 +86,28 @@ def describe_policy(
     }
 
 
-def trained_range(learner: Learner, declared: Limits | None, seen: NDArray[np.float32]) -> Limits:
+def trained_range(learner: Learner, env: AnyEnv, seen: NDArray[np.float32]) -> Limits:
     """Beyond these an observation is far from all that the policy was trained on.
 
     With a normaliser that is where it cuts; else a tenth beyond the bounds of the space; where
-    there are none, ten times what was seen while the policy played.
+    there are none, ten times what was seen while the policy played. All of that is within.
     """
-    normalizer = learner.normalizer
+    low, high = _limits(learner, env.observation.bounds(), _FAR * np.abs(seen).max(0))
+    return np.minimum(low, seen.min(0)), np.maximum(high, seen.max(0))
+
+
+def _limits(learner: Learner, declared: Limits | None, most: NDArray[np.float32]) -> Limits:
+    normalizer, most = learner.normalizer, np.maximum(most, _FAR)
     if normalizer.enabled and float(normalizer.count) > 0:
         return normalizer.limits()
-    most = _FAR * np.maximum(np.abs(seen).max(0), 1.0)
     if declared is None:
         return -most, most
     low, high = (bound.astype(np.float64) for bound in declared)
-    with np.errstate(invalid="ignore"):  # of infinite bounds
-        margin = np.where(np.isfinite(high - low), (high - low) / _FAR, 0.0)
     # What is declared for the sake of form, such as the largest float, bounds nothing.
-    low = np.where(low > -1e30, low - margin, -most)
-    high = np.where(high < 1e30, high + margin, most)
+    below, above = low > -_UNBOUNDED, high < _UNBOUNDED
+    with np.errstate(invalid="ignore"):  # of infinite bounds
+        margin = np.where(below & above, high - low, most) / _FAR
+    low, high = np.where(below, low - margin, -most), np.where(above, high + margin, most)
     return low.astype(np.float32), high.astype(np.float32)
 
 

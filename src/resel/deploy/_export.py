@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from resel.deploy._check import check_export, is_export, read_about
-from resel.deploy._document import Batch, Origin, describe_policy, longest_episode
+from resel.deploy._document import Batch, Origin, describe_policy, longest_episode, trained_range
 from resel.deploy._onnx import check_extra, onnx_model
 from resel.deploy._step import PolicyStep
 from resel.deploy._vectors import STEPS, expected, played
@@ -55,7 +55,8 @@ def export_policy(
     rows = _ROWS_CHECKED if batch == "dynamic" else batch
     vectors = expected(learner, module, episodes, rows)
     seen = np.concatenate([observations for observations, _ in episodes])
-    document = describe_policy(origin, module.layout, batch, seen)
+    limits = trained_range(learner, env, seen)
+    document = describe_policy(origin, module.layout, batch, limits)
     files = {
         "policy.onnx": onnx_model(module, batch, document),
         "check.npz": vectors.to_bytes(),
