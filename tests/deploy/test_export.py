@@ -15,7 +15,9 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from exported import config_of
 from gymnasium import spaces
+from method_cases import small_learner
 
 from resel import RESeL
 from resel.deploy import TOLERANCE, check_export, open_policy, trained_range
@@ -346,8 +348,9 @@ def test_images(tiny: dict[str, Any], tmp_path: Path) -> None:
         np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
-def test_what_is_far(agents: dict[str, RESeL]) -> None:
-    learner, actions = agents["discrete"].learner, spaces.Discrete(3)
+def test_what_is_far() -> None:
+    learner, actions = small_learner(config_of("resel", "mlp"), "Discrete"), spaces.Discrete(3)
+    assert not learner.normalizer.enabled
     low, high = np.float32([-1, 0, -np.inf]), np.float32([1, 3.4e38, np.inf])
     env = CheckedEnv(World(spaces.Box(low, high), actions))
     seen = np.float32([[0.5, 200, 7], [-1.5, 0, 0]])

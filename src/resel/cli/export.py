@@ -22,8 +22,7 @@ _Path = Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="RUN"
 
 @dataclass(frozen=True)
 class ExportArguments:
-    """Write a trained policy as an ONNX model with its memory inside, a loader that needs NumPy and
-    ONNX Runtime alone, and steps to check them by; or check such a folder on this machine."""
+    """Write a trained policy for machines without resel, or check one here."""
 
     run: _Path = None
     """A run directory, or the directory of a saved agent."""
