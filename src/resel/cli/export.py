@@ -17,7 +17,7 @@ from resel.deploy import TOLERANCE, Batch, Outcome, check_export
 from resel.errors import ConfigError, DivergedError, RunDirectoryError
 from resel.runs import RunDirectory
 
-_Path = Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="RUN")]
+_Path = Annotated[tyro.conf.Positional[Path | None], word("RUN")]
 
 
 @dataclass(frozen=True)
