@@ -1,0 +1,43 @@
+"""The table of the README is what docs/results holds, and the page stays short."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from doc_pages import ROOT
+
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+_WITH_MEMORY = ("RESeL", "MF-RNN", "SAC-GRU")
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    with Path(ROOT / "docs" / "results" / name).open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def _line(task: str) -> str:
+    (line,) = [line for line in TEXT.splitlines() if line.startswith(f"| [`{task}`]")]
+    return line
+
+
+def test_the_pendulums_returns_are_those_of_the_results() -> None:
+    found = {
+        row["group"]: row for row in _rows("methods/finals.csv") if row["panel"].endswith("V-v0")
+    }
+    line = _line("Pendulum-V-v0")
+    for name in _WITH_MEMORY:
+        row = found[name]
+        assert f"{float(row['mean']):.0f} ± {float(row['standard_error']):.0f}" in line
+    without = [round(float(row["mean"])) for name, row in found.items() if name not in _WITH_MEMORY]
+    assert f"{max(without)} to {min(without)}" in line
+
+
+def test_the_t_mazes_success_is_that_of_the_results() -> None:
+    ends = {(row["group"], row["seed"]): row["end_of_training"] for row in _rows("tmaze/table.csv")}
+    solved = sum(float(end) == 1 for end in ends.values())
+    assert f"100 %, {solved} of {len(ends)} seeds" in _line("TMaze-v0")
+
+
+def test_it_fits_on_two_screens() -> None:
+    assert len(TEXT.splitlines()) <= 110
