@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from doc_pages import ROOT
+from doc_pages import DOCS, ROOT
+
+from resel.methods import own_methods
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 _WITH_MEMORY = ("RESeL", "MF-RNN", "SAC-GRU")
@@ -37,6 +39,11 @@ def test_the_t_mazes_success_is_that_of_the_results() -> None:
     ends = {(row["group"], row["seed"]): row["end_of_training"] for row in _rows("tmaze/table.csv")}
     solved = sum(float(end) == 1 for end in ends.values())
     assert f"100 %, {solved} of {len(ends)} seeds" in _line("TMaze-v0")
+
+
+def test_the_methods_are_counted() -> None:
+    for page in (ROOT / "README.md", DOCS / "index.md"):
+        assert f"[{len(own_methods())} methods]" in page.read_text(encoding="utf-8"), page
 
 
 def test_it_fits_on_two_screens() -> None:
