@@ -85,6 +85,13 @@ def test_the_reference_has_a_page_of_every_room_that_is_documented() -> None:
             assert page.stem == room.removeprefix("resel.")
 
 
+def test_the_equations_name_files_of_the_code() -> None:
+    text = (DOCS / "mathematics.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([a-z_/]+\.py)`", text)
+    assert len(named) > 5
+    assert not [file for file in named if not (ROOT / "src" / "resel" / file).is_file()]
+
+
 def test_the_sites_own_files_name_no_other_host() -> None:
     assert SITE["theme"]["font"] is False
     own = [*SITE["extra"]["polyfills"], *SITE["extra_css"], *SITE["extra_javascript"]]
