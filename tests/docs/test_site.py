@@ -18,7 +18,7 @@ import resel
 
 pytestmark = pytest.mark.slow
 _PAGES = ("index.html", "mathematics.html", "reference/resel.html", "methods/resel.html")
-_WORDS = ("LR_CE", "lr_context_encoder", "Ctrl-C")
+_WORDS = ("LR_CE", "ONNX", "lr_context_encoder")
 _SEARCH = """new Promise(done => {
   const box = document.querySelector('[data-md-component=search-query]');
   document.querySelector('#__search').click();
