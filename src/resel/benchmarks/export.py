@@ -25,6 +25,8 @@ from resel.benchmarks._workload import HALF_CHEETAH, Idle
 from resel.config import Count, SizeName
 from resel.deploy import open_policy
 
+_EPISODE = 300
+"""Steps after which an episode of the check is cut."""
 _SIZES: tuple[SizeName, ...] = ("tiny", "paper")
 
 
@@ -51,14 +53,14 @@ class ExportBench(Bench):
         return result
 
     def _of_size(self, size: SizeName, folder: Path) -> Result:
-        config = configure("", encoder=self.encoder, size=size, buffer_steps=1, device="cpu")
+        config = configure("", encoder=self.encoder, size=size, buffer_steps=_EPISODE, device="cpu")
         prepare_process(self.threads, config.network.width)
         agent = RESeL(Idle, config=config)
         try:
             about = agent.export(folder)
             policy = open_policy(folder)
 
-            def predict() -> Callable[[Any], None]:
+            def predict() -> Callable[[Any], Any]:
                 state = None
 
                 def act(observation: Any) -> None:
@@ -67,9 +69,9 @@ class ExportBench(Bench):
 
                 return act
 
-            def exported() -> Callable[[Any], None]:
+            def exported() -> Callable[[Any], Any]:
                 policy.reset()
-                return lambda observation: policy.act(observation) and None
+                return policy.act  # type: ignore[no-any-return]
 
             both = {f"predict_{size}_ms": predict, f"onnx_{size}_ms": exported}
             calls = [_episode(name, begin, self.steps) for name, begin in both.items()]
@@ -90,7 +92,7 @@ class ExportBench(Bench):
         return [timing_table(f"One action: {self.encoder}", result, rows)]
 
 
-def _episode(name: str, begin: Callable[[], Callable[[Any], None]], steps: int) -> Any:
+def _episode(name: str, begin: Callable[[], Callable[[Any], Any]], steps: int) -> Any:
     """Plays one episode of made-up observations; the median seconds of its steps."""
     observations = np.random.default_rng(0).standard_normal(
         (steps, HALF_CHEETAH.observation), np.float32
