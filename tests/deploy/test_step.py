@@ -122,7 +122,7 @@ _MODELS: list[tuple[str, str | None, str, Any, dict[str, Any]]] = [
     ("osi", "lstm", "Box", 1, {}),
     *((name, None, "Box", 1, {}) for name in ("escp", "epi", "gpide-ess", "td3-ofe", "td7")),
     *((name, None, "Box", "dynamic", {}) for name in ("vrm", "varibad", "varibad-off", "ppo-gru")),
-    *((name, None, "Discrete", 2, {}) for name in ("rl2", "mf-gpt", "a2c-gru", "mf-rnn")),
+    *((name, None, "Discrete", 2, {}) for name in ("rl2", "mf-gpt", "a2c-gru", "sac-gru")),
 ]
 
 
