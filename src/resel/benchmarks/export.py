@@ -53,7 +53,14 @@ class ExportBench(Bench):
         return result
 
     def _of_size(self, size: SizeName, folder: Path) -> Result:
-        config = configure("", encoder=self.encoder, size=size, buffer_steps=_EPISODE, device="cpu")
+        config = configure(
+            "",
+            encoder=self.encoder,
+            size=size,
+            buffer_steps=_EPISODE,
+            max_episode_steps=_EPISODE,
+            device="cpu",
+        )
         prepare_process(self.threads, config.network.width)
         agent = RESeL(Idle, config=config)
         try:
