@@ -1,0 +1,167 @@
+"""A policy as one header of C99: no allocation, nothing but the standard library.
+
+Its state holds what the policy reads of the last observation (as normalised), the last action and
+the memory; zeros are the start of an episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from resel.deploy._c_graph import trace
+from resel.deploy._c_operations import Body
+from resel.deploy._c_step import Layout, Limits, write_step
+from resel.deploy._c_text import functions_for
+from resel.deploy._c_vectors import Steps, self_test
+from resel.envs import ActionSpec
+from resel.methods import Learner
+from resel.networks.encoders.mamba import MambaEncoder
+
+CWeights = Literal["float32", "float16"]
+
+_WEIGHTS = {
+    "float32": "typedef float resel_weight;\n#define RESEL_WEIGHT(w) (w)\n\n",
+    "float16": "typedef uint16_t resel_weight;\n#define RESEL_WEIGHT(w) resel_half(w)\n\n",
+}
+_HEAD = """\
+/* {title}
+
+       static resel_state state;
+       resel_reset(&state);                  at the start of every episode
+       code = resel_step(&state, obs, {reward_argument}actions);
+
+   obs      {observations} number(s): the flattened observation, in the environment's units
+{reward_line}\
+   actions  {entries} {actions_line}
+   code     RESEL_OK, or why nothing was done; state and actions are then as they were
+
+   {weights:,} weights of {kind}; {ram:,} bytes of state, about {stack:,} bytes of stack. Include it in
+   one file of a program. With RESEL_SELF_TEST defined before, resel_self_test() gives 0 where the
+   policy does what it did when it was written. */
+#ifndef RESEL_POLICY_H
+#define RESEL_POLICY_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define RESEL_OBSERVATIONS {observations}
+#define RESEL_ACTIONS {entries}
+#define RESEL_DISCRETE {discrete}
+#define RESEL_READS_REWARD {reads_reward}
+{choices}\
+
+enum {{
+    RESEL_OK = 0,
+    RESEL_NOT_FINITE = 1,  /* NaN or infinity in what was read */
+    RESEL_FAR_OUTSIDE = 2, /* an observation far outside of what the policy was trained on */
+    RESEL_BAD_STATE = 3    /* the state had been spoilt: reset it */
+}};
+
+/* Zeros are the start of an episode. */
+typedef struct {{
+{fields}\
+    int32_t started;
+}} resel_state;
+
+"""
+_RESET = """\
+static inline void resel_reset(resel_state *state) { memset(state, 0, sizeof *state); }
+
+"""
+_LOGITS = """\
+/* The log of each action's probability in the last step. */
+static inline const float *resel_logits(const resel_state *state) { return state->logits; }
+
+"""
+_END = "#endif /* RESEL_POLICY_H */\n"
+
+
+def c_policy(
+    learner: Learner,
+    action: ActionSpec,
+    limits: Limits,
+    steps: Steps,
+    weights: CWeights = "float32",
+) -> str:
+    """The header of a learner's policy.
+
+    Observations beyond the limits are refused. The self test takes `steps`. With float16, matrices
+    have 16 bits and all else stays float32. Refused where the network does what has no C here.
+    """
+    graph = trace(learner, (MambaEncoder,))
+    layout, half = Layout.of(learner, graph), weights == "float16"
+    body = Body(graph, layout.places(), half)
+    step = write_step(body, graph, layout, action, limits)
+    with _rounded(body.matrices if half else []):
+        test = self_test(learner, action, steps, layout.reward)
+    functions = "\n".join(body.functions)
+    return "".join(
+        [
+            _head(learner, action, layout, body, weights),
+            _WEIGHTS[weights],
+            functions_for(_WEIGHTS[weights] + functions + step),
+            "\n",
+            *body.arrays,
+            "\n",
+            functions,
+            _RESET,
+            _LOGITS if action.discrete else "",
+            step,
+            test,
+            _END,
+        ]
+    )
+
+
+def _head(
+    learner: Learner, action: ActionSpec, layout: Layout, body: Body, weights: CWeights
+) -> str:
+    observations = learner.dims.observation
+    fields = layout.fields(observations, action)
+    discrete = action.discrete
+    entries = 1 if not action.space.shape else action.size
+    if discrete and action.space.shape:
+        entries = int(action.space.shape[0])
+    config = learner.config
+    return _HEAD.format(
+        title=f"A policy for {config.task or 'an own environment'}, learned by {config.method} and "
+        "written by resel.",
+        reward_argument="reward, " if layout.reward else "",
+        observations=observations,
+        reward_line="   reward   of the last step; not read in the first of an episode\n"
+        if layout.reward
+        else "",
+        entries=entries,
+        actions_line="int(s), as the environment counts them; resel_logits(&state) has more"
+        if discrete
+        else "number(s), in the environment's units and within its bounds",
+        weights=sum(matrix.numel() for matrix in body.matrices),
+        kind=weights,
+        ram=4 * (sum(fields.values()) + 1),
+        stack=4 * body.stack,
+        discrete=int(discrete),
+        reads_reward=int(layout.reward),
+        choices=f"#define RESEL_CHOICES {action.size}\n" if discrete else "",
+        fields="".join(f"    float {name}[{size}];\n" for name, size in fields.items()),
+    )
+
+
+@contextmanager
+def _rounded(matrices: Sequence[Tensor]) -> Iterator[None]:
+    """The weights as float16 has them, for as long as this lasts."""
+    kept = [matrix.detach().clone() for matrix in matrices]
+    try:
+        with torch.no_grad():
+            for matrix in matrices:
+                matrix.copy_(matrix.half())
+        yield
+    finally:
+        with torch.no_grad():
+            for matrix, before in zip(matrices, kept, strict=True):
+                matrix.copy_(before)
