@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from resel.deploy._c_graph import trace
-from resel.deploy._c_operations import Body
+from resel.deploy._c_body import Body
+from resel.deploy._c_graph import CannotWriteError, trace
 from resel.deploy._c_step import Layout, Limits, write_step
 from resel.deploy._c_text import functions_for
 from resel.deploy._c_vectors import Steps, self_test
@@ -40,9 +41,9 @@ _HEAD = """\
    actions  {entries} {actions_line}
    code     RESEL_OK, or why nothing was done; state and actions are then as they were
 
-   {weights:,} weights of {kind}; {ram:,} bytes of state, about {stack:,} bytes of stack. Include it in
-   one file of a program. With RESEL_SELF_TEST defined before, resel_self_test() gives 0 where the
-   policy does what it did when it was written. */
+   {weights:,} weights of {kind}, {ram:,} bytes of state, about {stack:,} bytes of stack.
+   Include it in one file of a program. With RESEL_SELF_TEST defined before, resel_self_test()
+   gives 0 where the policy does what it did when it was written. */
 #ifndef RESEL_POLICY_H
 #define RESEL_POLICY_H
 
@@ -94,10 +95,17 @@ def c_policy(
     Observations beyond the limits are refused. The self test takes `steps`. With float16, matrices
     have 16 bits and all else stays float32. Refused where the network does what has no C here.
     """
-    graph = trace(learner, (MambaEncoder,))
-    layout, half = Layout.of(learner, graph), weights == "float16"
-    body = Body(graph, layout.places(), half)
-    step = write_step(body, graph, layout, action, limits)
+    config, half = learner.config, weights == "float16"
+    try:
+        graph = trace(learner, (MambaEncoder,))
+        layout = Layout.of(learner, graph)
+        body = Body(graph, layout.places(), half)
+        step = write_step(body, graph, layout, action, limits)
+    except CannotWriteError as error:
+        encoder = f" with the encoder {config.encoder}" if config.encoder else ""
+        raise CannotWriteError(
+            f"The policy of {config.method}{encoder} cannot be written as C. {error}"
+        ) from None
     with _rounded(body.matrices if half else []):
         test = self_test(learner, action, steps, layout.reward)
     functions = "\n".join(body.functions)
@@ -125,9 +133,7 @@ def _head(
     observations = learner.dims.observation
     fields = layout.fields(observations, action)
     discrete = action.discrete
-    entries = 1 if not action.space.shape else action.size
-    if discrete and action.space.shape:
-        entries = int(action.space.shape[0])
+    first = action.to_env(0 if discrete else np.zeros(action.size, np.float32))
     config = learner.config
     return _HEAD.format(
         title=f"A policy for {config.task or 'an own environment'}, learned by {config.method} and "
@@ -137,7 +143,7 @@ def _head(
         reward_line="   reward   of the last step; not read in the first of an episode\n"
         if layout.reward
         else "",
-        entries=entries,
+        entries=np.size(first),
         actions_line="int(s), as the environment counts them; resel_logits(&state) has more"
         if discrete
         else "number(s), in the environment's units and within its bounds",

@@ -7,9 +7,10 @@ and need no rule each. What depends on weights alone is a constant.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -61,7 +62,8 @@ class Operation:
     def results(self) -> list[Tensor]:
         """The addresses of each result."""
         first = self.number * _SPACING
-        return list(torch.arange(first, first + self.size).split(self.sizes))
+        ends = list(itertools.accumulate(self.sizes, initial=first))
+        return [torch.arange(*pair) for pair in itertools.pairwise(ends)]
 
     def reads(self) -> list[Read]:
         """What it reads that is not constant."""
@@ -81,7 +83,7 @@ class Read:
 
     def operations(self) -> set[int]:
         """Numbers of the operations they come from."""
-        return set((self.addresses // _SPACING).unique().tolist())
+        return set((self.addresses // _SPACING).reshape(-1).tolist())
 
     def runs(self) -> list[tuple[int, int, int]]:
         """(operation, first place, length) of pieces that lie in one row, in order."""
@@ -92,7 +94,7 @@ class Read:
         edges = [0, *cuts.tolist(), len(flat)]
         return [
             (int(flat[a]) // _SPACING, int(flat[a]) % _SPACING, b - a)
-            for a, b in zip(edges, edges[1:], strict=False)
+            for a, b in itertools.pairwise(edges)
         ]
 
 
@@ -105,7 +107,7 @@ class Graph:
     """Box: the action as it is fed back; Discrete: the log of each action's probability."""
     observation: Read
     """The observation as the networks read it."""
-    state: list[Read | Tensor] = field(default_factory=list)
+    state: list[Read | Tensor]
     """The memory for the next step, part by part."""
 
     def needed(self) -> list[Operation]:
@@ -246,8 +248,10 @@ def trace(learner: Learner, whole: tuple[type[Encoder], ...]) -> Graph:
         with recorder:
             seen = ContextInputs(learner.normalizer(inputs[0]), *inputs[1:])
             distribution, after = policy.step(seen, state)
-            discrete = isinstance(distribution, Categorical)
-            action = distribution.log_probs if discrete else distribution.mode()  # type: ignore[union-attr]
-    reads = [recorder.read(tensor) for tensor in (action, seen.observation)]
-    assert all(isinstance(read, Read) for read in reads)
-    return Graph(recorder.operations, *reads, [recorder.read(part) for part in after])  # type: ignore[arg-type]
+            if isinstance(distribution, Categorical):
+                action = distribution.log_probs
+            else:
+                action = distribution.mode()
+    chosen, observation = recorder.read(action), recorder.read(seen.observation)
+    assert isinstance(chosen, Read) and isinstance(observation, Read)
+    return Graph(recorder.operations, chosen, observation, [recorder.read(part) for part in after])

@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from resel.deploy._c_body import Body
 from resel.deploy._c_graph import Operation, Read
-from resel.deploy._c_operations import Body, linear
 from resel.deploy._c_text import number
 from resel.networks.encoders.mamba import FeedForward, MambaEncoder, MambaMixer
 
@@ -75,7 +75,7 @@ def write_mamba(body: Body, operation: Operation) -> None:
         normed = body.vector(width)
         given = f"{body.constant(norm.weight)}, {number(norm.eps or 0.0)}"
         body.lines.append(f"resel_rms_norm({normed}, {into}, {given}, {width});")
-        linear(body, into, normed, last.weight, None)
+        body.linear(into, normed, last.weight, None)
 
 
 def _place(body: Body, part: Read) -> str:
@@ -114,9 +114,9 @@ def _block(body: Body, name: str, norm: nn.RMSNorm, mixer: MambaMixer) -> str:
 def _feed_forward(body: Body, into: str, part: FeedForward, width: int) -> None:
     """into becomes norm(into + down(gelu(up(into))))."""
     hidden, moved = body.vector(width), body.vector(width)
-    linear(body, hidden, into, part.up.weight, part.up.bias)
+    body.linear(hidden, into, part.up.weight, part.up.bias)
     body.loop(width, f"{hidden}[i] = resel_gelu({hidden}[i]);")
-    linear(body, moved, hidden, part.down.weight, part.down.bias)
+    body.linear(moved, hidden, part.down.weight, part.down.bias)
     body.loop(width, f"{moved}[i] += {into}[i];")
     given = f"{body.constant(part.norm.weight)}, {body.constant(part.norm.bias)}"
     eps = number(part.norm.eps)

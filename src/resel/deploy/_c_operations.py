@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from resel.deploy._c_graph import CannotWriteError, Graph, Operation, Read
-from resel.deploy._c_text import array, number
-from resel.errors import DivergedError
+from resel.deploy._c_body import Body, at, bracketed
+from resel.deploy._c_graph import CannotWriteError, Operation, Read
+from resel.deploy._c_mamba import write_mamba
+from resel.deploy._c_text import number
 
 _EACH = {
     "abs": "fabsf({0})",
@@ -43,162 +44,38 @@ _OTHER_NAMES = {
     **dict.fromkeys(("__add__", "__radd__", "__iadd__"), "add"),
     **dict.fromkeys(("__mul__", "__rmul__"), "mul"),
     **dict.fromkeys(("__truediv__", "true_divide"), "div"),
-    **{"__sub__": "sub", "__rsub__": "rsub", "__neg__": "neg", "__eq__": "eq", "concat": "cat"},
+    **{"__sub__": "sub", "__rsub__": "rsub", "__neg__": "neg", "__eq__": "eq"},
 }
 _PLAIN = {"alpha": 1, "beta": 1, "threshold": 20, "approximate": "none", "inplace": False}
 """Further arguments, as they must be."""
 
 
-class Body:
-    """Statements and the constant arrays they read, as they come to be written."""
-
-    def __init__(self, graph: Graph, places: dict[int, str], half: bool) -> None:
-        self.lines: list[str] = []
-        self.arrays: list[str] = []
-        self.functions: list[str] = []
-        self.matrices: list[Tensor] = []
-        """Weights that are stored in 16 bits if that is asked for."""
-        self.stack = 0
-        """Numbers that are kept while a step is computed."""
-        self._half, self._names, self._vectors = half, dict(places), 0
-        self._uses: dict[int, int] = {}
-        asked = [graph.action, graph.observation, *graph.state]
-        reads = [x for operation in graph.needed() for x in operation.reads()]
-        for read in [*reads, *(x for x in asked if isinstance(x, Read))]:
-            for operation in read.operations():
-                self._uses[operation] = self._uses.get(operation, 0) + 1
-        self._written: list[tuple[Tensor, str, str]] = []
-
-    def write(self, operation: Operation) -> None:
-        """The statements of an operation."""
-        name = _OTHER_NAMES.get(operation.name, operation.name)
-        if name in _EACH:
-            self._each(operation, _EACH[name])
-        elif name in _WRITERS:
-            _WRITERS[name](self, operation)
-        else:
-            raise CannotWriteError(f"The network computes {operation.name}, which has no C here.")
-
-    def vector(self, size: int) -> str:
-        """A new vector of numbers."""
-        self._vectors += 1
-        self.stack += size
-        self.lines.append(f"float v{self._vectors}[{size}];")
-        return f"v{self._vectors}"
-
-    def result(self, operation: Operation, size: int | None = None) -> str:
-        """The vector for what an operation gives, or for so many of its first numbers."""
-        self.name_result(operation, self.vector(operation.size if size is None else size))
-        return self._names[operation.number]
-
-    def name_result(self, operation: Operation, name: str) -> None:
-        """An operation's result lies in a vector that is there."""
-        self._names[operation.number] = name
-
-    def operand(self, read: Any) -> str:
-        """Where numbers that are read lie in one row; they are copied there if they do not yet."""
-        if not isinstance(read, Read):
-            return self.constant(read)
-        runs = read.runs()
-        if len(runs) == 1:
-            return _at(self._names[runs[0][0]], runs[0][1])
-        into, at = self.vector(read.size), 0
-        for operation, first, length in runs:
-            source = _at(self._names[operation], first)
-            self.lines.append(f"memcpy({_at(into, at)}, {source}, {length} * sizeof(float));")
-            at += length
-        return into
-
-    def apart(self, read: Any) -> str:
-        """The same, in no place that a step writes to before it ends."""
-        source = self.operand(read)
-        if not source.startswith("state->"):
-            return source
-        into = self.vector(read.size)
-        self.lines.append(f"memcpy({into}, {source}, {read.size} * sizeof(float));")
-        return into
-
-    def constant(self, values: Tensor) -> str:
-        """The name of a constant array of floats."""
-        return self._array("float", values, values.detach().float().cpu().numpy())
-
-    def matrix(self, weight: Tensor, turned: Tensor | None = None) -> str:
-        """The name of a constant array of weights; `turned` is how they are to lie, if not so."""
-        if not any(weight is known for known in self.matrices):
-            self.matrices.append(weight)
-        stored = (weight if turned is None else turned).detach().float().cpu().numpy()
-        return self._array(
-            "resel_weight", weight, stored.astype(np.float16) if self._half else stored
-        )
-
-    def _array(self, kind: str, key: Tensor, values: Any) -> str:
-        for known, of_kind, name in self._written:
-            if known is key and of_kind == kind:
-                return name
-        if not np.isfinite(values).all():
-            if np.isfinite(key.detach().cpu().numpy()).all():
-                raise CannotWriteError(
-                    "A weight is too large for float16: export with weights of float32."
-                )
-            raise DivergedError(
-                "The policy's weights are not finite: its training has diverged. Export an "
-                "earlier agent."
-            )
-        name = f"resel_{'w' if kind == 'resel_weight' else 'c'}{len(self.arrays)}"
-        self.arrays.append(array(kind, name, values))
-        self._written.append((key, kind, name))
-        return name
-
-    def _each(self, operation: Operation, formula: str) -> None:
-        count = sum(f"{{{n}}}" in formula for n in range(3))
-        for name, value in operation.kwargs.items():
-            if _PLAIN.get(name, value) != value:
-                raise CannotWriteError(f"{operation.name} with {name}={value} has no C here.")
-        shape = torch.broadcast_shapes(*(_shape(x) for x in operation.args[:count]))
-        parts = [self._element(x, shape) for x in operation.args[:count]]
-        whole = operation.args[0]
-        reused = count == 1 and isinstance(whole, Read) and self._may_reuse(whole)
-        if reused:
-            self.name_result(operation, self._names[whole.runs()[0][0]])
-        into = self._names[operation.number] if reused else self.result(operation)
-        self.loop(operation.size, f"{into}[i] = {formula.format(*parts)};")
-
-    def _may_reuse(self, read: Read) -> bool:
-        """Whether nobody else needs what is read, so that the result may take its place."""
-        runs = read.runs()
-        operation, first, _ = runs[0]
-        return (
-            len(runs) == 1
-            and first == 0
-            and self._uses[operation] == 1
-            and self._names[operation].startswith("v")
-        )
-
-    def _element(self, x: Any, shape: torch.Size) -> str:
-        """Number i of an operand that is spread over a shape."""
-        if isinstance(x, int | float):
-            return number(x)
-        if isinstance(x, Read):
-            addresses = x.addresses.expand(shape).reshape(-1)
-            if len(addresses) > 1 and bool((addresses == addresses[0]).all()):
-                return f"{self.operand(Read(addresses[:1]))}[0]"
-            return f"{_bracketed(self.operand(Read(addresses)))}[i]"
-        assert isinstance(x, Tensor)
-        if x.numel() == 1:
-            return number(x.item())
-        return f"{self.constant(x if x.shape == shape else x.expand(shape))}[i]"
-
-    def loop(self, size: int, statement: str) -> None:
-        """A statement for i from 0 on."""
-        self.lines.append(f"for (i = 0; i < {size}; i++) {statement}")
+def write_operation(body: Body, operation: Operation) -> None:
+    """The statements of an operation."""
+    name = _OTHER_NAMES.get(operation.name, operation.name)
+    if name in _EACH:
+        _each(body, operation, _EACH[name])
+    elif name in _WRITERS:
+        _WRITERS[name](body, operation)
+    else:
+        raise CannotWriteError(f"The network computes {operation.name}, which has no C here.")
 
 
-def _at(name: str, first: int) -> str:
-    return f"{name} + {first}" if first else name
-
-
-def _bracketed(name: str) -> str:
-    return f"({name})" if "+" in name else name
+def _each(body: Body, operation: Operation, formula: str) -> None:
+    """The same for every number."""
+    count = sum(f"{{{n}}}" in formula for n in range(3))
+    odd = [name for name, value in operation.kwargs.items() if _PLAIN.get(name) != value]
+    if odd or len(operation.args) != count:
+        raise CannotWriteError(f"{operation.name} with further arguments has no C here.")
+    operands = operation.args
+    shape = torch.broadcast_shapes(*map(_shape, operands))  # type: ignore[no-untyped-call]
+    parts = [body.element(x, shape) for x in operands]
+    whole = operands[0]
+    if count == 1 and isinstance(whole, Read) and body.may_reuse(whole):
+        into = body.take_over(operation, whole)
+    else:
+        into = body.result(operation)
+    body.loop(operation.size, f"{into}[i] = {formula.format(*parts)};")
 
 
 def _shape(x: Any) -> torch.Size:
@@ -214,32 +91,23 @@ def _linear(body: Body, operation: Operation) -> None:
     if not given:
         raise CannotWriteError("A linear layer reads several rows at once, which has no C here.")
     source = body.operand(x)
-    linear(body, body.result(operation), source, weight, bias)
-
-
-def linear(body: Body, into: str, source: str, weight: Tensor, bias: Tensor | None) -> None:
-    """into = weight source + bias."""
-    outputs, inputs = weight.shape
-    added = "0" if bias is None else body.constant(bias)
-    body.lines.append(
-        f"resel_linear({into}, {body.matrix(weight)}, {added}, {source}, {outputs}, {inputs});"
-    )
+    body.linear(body.result(operation), source, weight, bias)
 
 
 def _clamp(body: Body, operation: Operation) -> None:
     x, *bounds = operation.args
     low = bounds[0] if bounds else operation.kwargs.get("min")
     high = bounds[1] if len(bounds) > 1 else operation.kwargs.get("max")
-    most = np.finfo(np.float32).max
+    most = float(np.finfo(np.float32).max)
     ends = [number(-most if low is None else low), number(most if high is None else high)]
-    source, into = _bracketed(body.operand(x)), body.result(operation)
+    source, into = bracketed(body.operand(x)), body.result(operation)
     body.loop(operation.size, f"{into}[i] = resel_clamp({source}[i], {ends[0]}, {ends[1]});")
 
 
 def _leaky_relu(body: Body, operation: Operation) -> None:
     x, *rest = operation.args
     slope = number(rest[0] if rest else operation.kwargs.get("negative_slope", 0.01))
-    source, into = _bracketed(body.operand(x)), body.result(operation)
+    source, into = bracketed(body.operand(x)), body.result(operation)
     body.loop(operation.size, f"{into}[i] = {source}[i] * ({source}[i] > 0.0f ? 1.0f : {slope});")
 
 
@@ -253,7 +121,7 @@ def _total(body: Body, operation: Operation) -> None:
     x = operation.args[0]
     if operation.size != 1:
         raise CannotWriteError(f"{operation.name} over a part of the numbers has no C here.")
-    source, into = _bracketed(body.operand(x)), body.result(operation)
+    source, into = bracketed(body.operand(x)), body.result(operation)
     body.lines.append(f"{into}[0] = 0.0f;")
     body.loop(x.size, f"{into}[0] += {source}[i];")
     if operation.name == "mean":
@@ -271,7 +139,7 @@ def _gates(
     size = len(inner[0])
     both = [body.vector(size) for _ in inner]
     for into, x, weight, bias in zip(both, (source, h), inner, biases, strict=True):
-        linear(body, into, x, weight, bias)
+        body.linear(into, x, weight, bias)
     return both[0], both[1]
 
 
@@ -286,7 +154,7 @@ def _gru(body: Body, operation: Operation) -> None:
     width = operation.sizes[1] // layers
     source, memory, into = body.operand(x), body.operand(h), body.result(operation)
     for layer in range(layers):
-        here, out = _at(memory, layer * width), _at(into, (1 + layer) * width)
+        here, out = at(memory, layer * width), at(into, (1 + layer) * width)
         of_input, of_memory = _gates(body, source, here, *_weights(flat, layer, biased))
         body.lines.append(f"resel_gru_gates({out}, {of_input}, {of_memory}, {here}, {width});")
         source = out
@@ -299,10 +167,10 @@ def _lstm(body: Body, operation: Operation) -> None:
     source, memory, cell = body.operand(x), body.operand(h), body.operand(c)
     into = body.result(operation)
     for layer in range(layers):
-        here, out = _at(memory, layer * width), _at(into, (1 + layer) * width)
-        new = _at(into, (1 + layers + layer) * width)
+        here, out = at(memory, layer * width), at(into, (1 + layer) * width)
+        new = at(into, (1 + layers + layer) * width)
         of_input, of_memory = _gates(body, source, here, *_weights(flat, layer, biased))
-        both = f"{of_input}, {of_memory}, {_at(cell, layer * width)}"
+        both = f"{of_input}, {of_memory}, {at(cell, layer * width)}"
         body.lines.append(f"resel_lstm_gates({out}, {new}, {both}, {width});")
         source = out
     body.lines.append(f"memcpy({into}, {source}, {width} * sizeof(float));")
@@ -314,7 +182,7 @@ def _lstm_cell(body: Body, operation: Operation) -> None:
     source, memory, cell = body.operand(x), body.operand(h), body.operand(c)
     into = body.result(operation)
     both = _gates(body, source, memory, (w_input, w_memory), biases or (None, None))
-    given = f"{into}, {_at(into, width)}, {both[0]}, {both[1]}, {cell}, {width}"
+    given = f"{into}, {at(into, width)}, {both[0]}, {both[1]}, {cell}, {width}"
     body.lines.append(f"resel_lstm_gates({given});")
 
 
@@ -325,6 +193,7 @@ def _nothing(body: Body, operation: Operation) -> None:
 _WRITERS: dict[str, Callable[[Body, Operation], None]] = {
     "clamp": _clamp,
     "constant": _constant,
+    "encoder": write_mamba,
     "gru": _gru,
     "input": _nothing,
     "leaky_relu": _leaky_relu,

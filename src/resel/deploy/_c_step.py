@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from resel.deploy._c_body import Body, bracketed
 from resel.deploy._c_graph import CannotWriteError, Graph, Read
-from resel.deploy._c_mamba import write_mamba
-from resel.deploy._c_operations import Body
+from resel.deploy._c_operations import write_operation
 from resel.deploy._c_text import array
 from resel.envs import ActionSpec
 from resel.methods import Learner
@@ -98,12 +98,9 @@ def write_step(body: Body, graph: Graph, layout: Layout, action: ActionSpec, lim
     """The whole function; its arrays and functions are left in `body`."""
     limits_arrays(body, action, limits)
     for operation in graph.needed():
-        if operation.name == "encoder":
-            write_mamba(body, operation)
-        else:
-            body.write(operation)
+        write_operation(body, operation)
     after = _remembered(body, graph, layout)
-    source = body.operand(graph.action)
+    source = bracketed(body.operand(graph.action))
     bad = f"if (resel_not_finite({source}[i])) return RESEL_BAD_STATE;"
     body.loop(action.size, bad)
     ending = (_DISCRETE if action.discrete else _BOX).format(source=source)
@@ -173,7 +170,11 @@ def _stays(graph: Graph, part: int, read: object) -> bool:
     (writer,) = writers
     own = [x for x in writer.args[1:] if x.runs() == [(_MEMORY + part, 0, read.size)]]
     others = [r for x in graph.needed() if x is not writer for r in x.reads()]
-    shared = any(_MEMORY + part in r.operations() for r in others)
-    if len(own) != 1 or shared:
+    looked_at = [
+        number == _MEMORY + part or (number == writer.number and first >= writer.sizes[0])
+        for r in (*others, graph.action, graph.observation)
+        for number, first, _ in r.runs()
+    ]
+    if len(own) != 1 or any(looked_at):
         raise CannotWriteError("Something else reads the memory of its encoder, which has no C.")
     return True

@@ -1,0 +1,193 @@
+"""A policy as C does what the library does."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from c_policies import (
+    LIMITS,
+    SPACES,
+    compiler,
+    difference,
+    dims_of,
+    header_of,
+    run_header,
+    small_learner,
+    some_steps,
+    warmed,
+)
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from method_cases import every_case, small_config
+
+from resel.deploy import CannotWriteError, acted, c_policy, compiled
+from resel.envs import ActionSpec
+from resel.errors import DivergedError
+from resel.methods import Learner, Method, build_learner
+
+TOLERANCE = 1e-5
+ENCODERS = ("mamba", "gru", "lstm", "mlp")
+PLAIN = {"normalize_observations": False, "reward_input": False}
+RICH = {"normalize_observations": True, "reward_input": True, "probability_floor": 0.01}
+
+
+def inputs_of(rich: bool, space: str) -> dict[str, Any]:
+    """Settings of what is read."""
+    chosen = dict(RICH if rich else PLAIN)
+    if space == "Box":
+        chosen.pop("probability_floor", None)
+    return chosen
+
+
+@pytest.mark.parametrize(
+    ("encoder", "space", "rich", "name"),
+    [
+        ("mamba", "Box", True, "clang"),
+        ("mamba", "Discrete", False, "gcc"),
+        ("gru", "Box", False, "gcc"),
+        ("gru", "Discrete", True, "clang"),
+        ("lstm", "Box", True, "gcc"),
+        ("lstm", "Discrete", False, "clang"),
+        ("mlp", "Box", False, "clang"),
+        ("mlp", "Discrete", True, "gcc"),
+    ],
+)
+def test_the_same_over_a_thousand_steps(encoder: str, space: str, rich: bool, name: str) -> None:
+    learner = small_learner(space, encoder=encoder, **inputs_of(rich, space))
+    steps = some_steps(1000)
+    answers = run_header(header_of(learner, space), steps, name)
+    assert difference(learner, space, steps, answers) < TOLERANCE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("encoder", "space", "rich", "name"),
+    list(itertools.product(ENCODERS, SPACES, (False, True), ("gcc", "clang"))),
+)
+def test_the_same_in_all_combinations(encoder: str, space: str, rich: bool, name: str) -> None:
+    learner = small_learner(space, 16, encoder=encoder, **inputs_of(rich, space))
+    steps = some_steps(1000)
+    answers = run_header(header_of(learner, space), steps, name)
+    assert difference(learner, space, steps, answers) < TOLERANCE
+
+
+@pytest.mark.slow
+@every_case
+def test_every_method_is_the_same_or_refused(method: Method, space: str) -> None:
+    learner = warmed(build_learner(small_config(method), dims_of(space), torch.device("cpu")))
+    steps = some_steps(200)
+    try:
+        header = header_of(learner, space)
+    except CannotWriteError:
+        with pytest.raises(CannotWriteError, match=f"policy of {method.name} "):
+            header_of(learner, space)
+        return
+    assert difference(learner, space, steps, run_header(header, steps)) < TOLERANCE
+
+
+def rounded(learner: Learner) -> None:
+    """Matrices as float16 has them; the decays of a Mamba block are none."""
+    with torch.no_grad():
+        for name, parameter in learner.policy.named_parameters():
+            if parameter.dim() >= 2 and not name.endswith("A_log"):
+                parameter.copy_(parameter.half())
+
+
+@pytest.mark.parametrize(("encoder", "space"), [("mamba", "Discrete"), ("lstm", "Box")])
+def test_weights_of_16_bits_are_those_of_a_rounded_network(encoder: str, space: str) -> None:
+    learner = small_learner(space, encoder=encoder)
+    before = [parameter.clone() for parameter in learner.policy.parameters()]
+    header = header_of(learner, space, "float16")
+    after = list(learner.policy.parameters())
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))  # nothing is left
+    rounded(learner)
+    steps = some_steps(300)
+    assert difference(learner, space, steps, run_header(header, steps)) < TOLERANCE
+    assert "uint16_t" in header
+    assert header_of(learner, space, "float16") == header
+
+
+def check_sizes(data: st.DataObject) -> None:
+    encoder = data.draw(st.sampled_from(ENCODERS))
+    space = data.draw(st.sampled_from(sorted(SPACES)))
+    numbers = st.integers(1, 19)
+    chosen = {name: data.draw(numbers) for name in ("embedding", "width", "head_width")}
+    layers = {name: data.draw(st.integers(1, 3)) for name in ("n_layers", "head_layers")}
+    own: dict[str, Any] = {}
+    if encoder == "mamba":
+        own = {
+            "state_size": data.draw(numbers),
+            "conv_kernel": data.draw(st.sampled_from((0, 1, 2, 8))),
+            "expansion": data.draw(st.integers(1, 3)),
+            "feed_forward": data.draw(st.booleans()),
+        }
+    rich = inputs_of(data.draw(st.booleans()), space)
+    learner = small_learner(space, encoder=encoder, **chosen, **layers, **own, **rich)
+    weights = data.draw(st.sampled_from(("float32", "float16")))
+    header = header_of(learner, space, weights)
+    if weights == "float16":
+        rounded(learner)
+    steps = some_steps(60, data.draw(st.integers(0, 9)))
+    assert difference(learner, space, steps, run_header(header, steps)) < TOLERANCE
+
+
+@settings(max_examples=4, deadline=None, derandomize=True)
+@given(st.data())
+def test_the_same_in_any_size(data: st.DataObject) -> None:
+    check_sizes(data)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_the_same_in_many_sizes(data: st.DataObject) -> None:
+    check_sizes(data)
+
+
+def test_actions_of_several_choices_are_the_environments_own() -> None:
+    space = spaces.MultiDiscrete([2, 3], start=[1, 5])
+    action = ActionSpec.of(space)
+    dims = dims_of("Discrete")._replace(action=action.size)
+    learner = small_learner("Discrete", encoder="gru")
+    learner = warmed(build_learner(learner.config, dims, torch.device("cpu")))
+    steps = some_steps(100)
+    answers = run_header(c_policy(learner, action, LIMITS, steps), steps)
+    wanted = acted(learner, action, steps)
+    assert answers.actions.shape == (100, 2)
+    assert np.array_equal(answers.actions, wanted.actions)
+    assert all(space.contains(row.astype(space.dtype)) for row in answers.actions)
+
+
+def test_the_self_test_finds_another_policy() -> None:
+    learner = small_learner("Box", encoder="gru")
+    lines = header_of(learner, "Box").splitlines(keepends=True)
+    at = next(i for i, line in enumerate(lines) if "resel_weight resel_w" in line)
+    numbers = lines[at + 1].split(", ")
+    lines[at + 1] = ", ".join(["2.5f", *numbers[1:]])
+    with compiled("".join(lines), compiler("gcc")) as program:
+        assert program.self_test() > 0
+
+
+def test_what_has_no_c_is_refused_in_words() -> None:
+    learner = small_learner("Box", method="sac-transformer")
+    with pytest.raises(CannotWriteError, match="sac-transformer with the encoder transformer"):
+        header_of(learner, "Box")
+
+
+def test_weights_that_are_not_finite_or_too_large_are_refused() -> None:
+    learner = small_learner("Box", encoder="mlp")
+    weight = next(p for p in learner.policy.parameters() if p.dim() == 2)
+    with torch.no_grad():
+        weight[0, 0] = 1e5
+    with pytest.raises(CannotWriteError, match="too large for float16"):
+        header_of(learner, "Box", "float16")
+    header_of(learner, "Box")
+    with torch.no_grad():
+        weight[0, 0] = torch.nan
+    with pytest.raises(DivergedError, match="diverged"):
+        header_of(learner, "Box")
