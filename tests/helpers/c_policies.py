@@ -12,7 +12,16 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from resel.config import Config
-from resel.deploy import Answers, CWeights, Steps, acted, c_policy, comparable, compiled
+from resel.deploy import (
+    Answers,
+    CWeights,
+    PolicyStep,
+    Steps,
+    acted_alone,
+    c_policy,
+    comparable,
+    compiled,
+)
 from resel.envs import ActionSpec
 from resel.methods import Learner, build_learner
 from resel.networks import Dimensions
@@ -76,18 +85,19 @@ def header_of(learner: Learner, space: str, weights: CWeights = "float32") -> st
 
 def difference(learner: Learner, space: str, steps: Steps, answers: Answers) -> float:
     """The largest between C and the library: of Box actions in [-1, 1], or of logits."""
-    wanted = acted(learner, ActionSpec.of(SPACES[space]), steps)
-    kept = comparable(steps, wanted.logits)
+    wanted = acted_alone(learner, PolicyStep(learner, ActionSpec.of(SPACES[space])), steps)
+    logits, actions = wanted.get("logits"), wanted["actions"]
+    kept = comparable(steps, logits)
     assert not answers.codes.any()
     assert kept.mean() > 0.9
-    if wanted.logits is not None:
+    if logits is not None:
         assert answers.logits is not None
-        same: NDArray[np.bool_] = answers.actions[kept] == wanted.actions[kept]
+        same: NDArray[np.bool_] = answers.actions[kept] == actions[kept]
         assert same.mean() > 0.99  # of two that are tied, either
-        return float(np.abs(answers.logits - wanted.logits)[kept].max())
+        return float(np.abs(answers.logits - logits)[kept].max())
     box = SPACES[space]
     assert isinstance(box, spaces.Box)
-    return float((np.abs(answers.actions - wanted.actions) / ((box.high - box.low) / 2)).max())
+    return float((np.abs(answers.actions - actions) / ((box.high - box.low) / 2)).max())
 
 
 def run_header(header: str, steps: Steps, name: str = "gcc") -> Answers:

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,6 +18,7 @@ from resel.deploy._c_graph import CannotWriteError, trace
 from resel.deploy._c_step import Layout, Limits, write_step
 from resel.deploy._c_text import functions_for
 from resel.deploy._c_vectors import Steps, self_test
+from resel.deploy._step import Choices, PolicyStep
 from resel.envs import ActionSpec
 from resel.methods import Learner
 from resel.networks.encoders.mamba import MambaEncoder
@@ -96,22 +96,23 @@ def c_policy(
     have 16 bits and all else stays float32. Refused where the network does what has no C here.
     """
     config, half = learner.config, weights == "float16"
+    module = PolicyStep(learner, action)  # refused where acting is more than one step
     try:
         graph = trace(learner, (MambaEncoder,))
         layout = Layout.of(learner, graph)
         body = Body(graph, layout.places(), half)
-        step = write_step(body, graph, layout, action, limits)
+        step = write_step(body, graph, layout, module, limits)
     except CannotWriteError as error:
         encoder = f" with the encoder {config.encoder}" if config.encoder else ""
         raise CannotWriteError(
             f"The policy of {config.method}{encoder} cannot be written as C. {error}"
         ) from None
     with _rounded(body.matrices if half else []):
-        test = self_test(learner, action, steps, layout.reward)
+        test = self_test(learner, module, steps, layout.reward)
     functions = "\n".join(body.functions)
     return "".join(
         [
-            _head(learner, action, layout, body, weights),
+            _head(learner, module, layout, body, weights),
             _WEIGHTS[weights],
             functions_for(_WEIGHTS[weights] + functions + step),
             "\n",
@@ -127,23 +128,19 @@ def c_policy(
     )
 
 
-def _head(
-    learner: Learner, action: ActionSpec, layout: Layout, body: Body, weights: CWeights
-) -> str:
-    observations = learner.dims.observation
-    fields = layout.fields(observations, action)
-    discrete = action.discrete
-    first = action.to_env(0 if discrete else np.zeros(action.size, np.float32))
-    config = learner.config
+def _head(learner: Learner, step: PolicyStep, layout: Layout, body: Body, weights: CWeights) -> str:
+    whole, config = step.layout, learner.config
+    fields, discrete = layout.fields(whole), whole.discrete
+    entries = step.units.table.shape[1] if isinstance(step.units, Choices) else whole.action
     return _HEAD.format(
         title=f"A policy for {config.task or 'an own environment'}, learned by {config.method} and "
         "written by resel.",
         reward_argument="reward, " if layout.reward else "",
-        observations=observations,
+        observations=whole.observation,
         reward_line="   reward   of the last step; not read in the first of an episode\n"
         if layout.reward
         else "",
-        entries=np.size(first),
+        entries=entries,
         actions_line="int(s), as the environment counts them; resel_logits(&state) has more"
         if discrete
         else "number(s), in the environment's units and within its bounds",
@@ -153,7 +150,7 @@ def _head(
         stack=4 * body.stack,
         discrete=int(discrete),
         reads_reward=int(layout.reward),
-        choices=f"#define RESEL_CHOICES {action.size}\n" if discrete else "",
+        choices=f"#define RESEL_CHOICES {whole.action}\n" if discrete else "",
         fields="".join(f"    float {name}[{size}];\n" for name, size in fields.items()),
     )
 

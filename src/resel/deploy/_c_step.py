@@ -11,7 +11,7 @@ from resel.deploy._c_body import Body, bracketed
 from resel.deploy._c_graph import CannotWriteError, Graph, Read
 from resel.deploy._c_operations import write_operation
 from resel.deploy._c_text import array
-from resel.envs import ActionSpec
+from resel.deploy._step import Bounds, Choices, PolicyStep, StepLayout
 from resel.methods import Learner
 
 Limits = tuple[NDArray[np.float32], NDArray[np.float32]]
@@ -83,33 +83,34 @@ class Layout:
         at = sum(self.memory[:part])
         return f"state->memory + {at}" if at else "state->memory"
 
-    def fields(self, observations: int, action: ActionSpec) -> dict[str, int]:
+    def fields(self, whole: StepLayout) -> dict[str, int]:
         """What the state holds: names and sizes."""
         found = {
-            "observation": observations if self.observation else 0,
-            "action": action.size if self.action else 0,
+            "observation": whole.observation if self.observation else 0,
+            "action": whole.action if self.action else 0,
             "memory": sum(self.memory),
-            "logits": action.size if action.discrete else 0,
+            "logits": whole.action if whole.discrete else 0,
         }
         return {name: size for name, size in found.items() if size}
 
 
-def write_step(body: Body, graph: Graph, layout: Layout, action: ActionSpec, limits: Limits) -> str:
+def write_step(body: Body, graph: Graph, layout: Layout, step: PolicyStep, limits: Limits) -> str:
     """The whole function; its arrays and functions are left in `body`."""
-    limits_arrays(body, action, limits)
+    discrete = step.layout.discrete
+    _units(body, step, limits)
     for operation in graph.needed():
         write_operation(body, operation)
     after = _remembered(body, graph, layout)
     source = bracketed(body.operand(graph.action))
     bad = f"if (resel_not_finite({source}[i])) return RESEL_BAD_STATE;"
-    body.loop(action.size, bad)
-    ending = (_DISCRETE if action.discrete else _BOX).format(source=source)
+    body.loop(step.layout.action, bad)
+    ending = (_DISCRETE if discrete else _BOX).format(source=source)
     if layout.action:
         copied = f"memcpy(state->action, {source}, sizeof state->action);\n"
-        ending += _ONE_HOT if action.discrete else copied
+        ending += _ONE_HOT if discrete else copied
     lines = (_REWARD_CHECK if layout.reward else "") + "\n".join(body.lines) + "\n" + ending
     lines = _CHECKS + lines + "".join(after) + "state->started = 1;\nreturn RESEL_OK;\n"
-    kind = "int" if action.discrete else "float"
+    kind = "int" if discrete else "float"
     given = "float reward, " if layout.reward else ""
     return (
         "static inline int resel_step(resel_state *state, const float obs[RESEL_OBSERVATIONS],\n"
@@ -119,26 +120,22 @@ def write_step(body: Body, graph: Graph, layout: Layout, action: ActionSpec, lim
     )
 
 
-def limits_arrays(body: Body, action: ActionSpec, limits: Limits) -> None:
+def _units(body: Body, step: PolicyStep, limits: Limits) -> None:
     """What is refused below and above, and the environment's own actions."""
     for name, limit in zip(("resel_lowest", "resel_highest"), limits, strict=True):
         body.arrays.append(array("float", name, np.nan_to_num(np.asarray(limit, np.float32))))
-    if action.discrete:
-        rows = [np.asarray(action.to_env(index)).reshape(-1) for index in range(action.size)]
-        body.arrays.append(array("int", "resel_choices", np.stack(rows)))
+    units = step.units
+    if isinstance(units, Choices):
+        body.arrays.append(array("int", "resel_choices", units.table.cpu().numpy()))
         return
-    least, most = (
-        np.asarray(action.to_env(np.full(action.size, end, np.float32)), np.float64).reshape(-1)
-        for end in (-1, 1)
-    )
-    # Halved before they are joined, so that the widest bounds do not overflow.
+    assert isinstance(units, Bounds)
     named = {
-        "resel_least": least,
-        "resel_most": most,
-        "resel_centre": least / 2 + most / 2,
-        "resel_reach": most / 2 - least / 2,
+        "resel_least": units.low,
+        "resel_most": units.high,
+        "resel_centre": units.centre,
+        "resel_reach": units.reach,
     }
-    body.arrays += [array("float", name, values) for name, values in named.items()]
+    body.arrays += [array("float", name, x.cpu().numpy()) for name, x in named.items()]
 
 
 def _remembered(body: Body, graph: Graph, layout: Layout) -> list[str]:

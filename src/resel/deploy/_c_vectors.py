@@ -6,16 +6,16 @@ Glossary
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resel.deploy._c_text import array
-from resel.envs import ActionSpec
+from resel.deploy._step import PolicyStep
+from resel.deploy._vectors import acted
 from resel.methods import Learner
-from resel.networks import Categorical
-from resel.training import Actor
 
 _TIED = 1e-5
 """Of two actions whose logits are as near as this, another machine may take the other one."""
@@ -50,28 +50,12 @@ class Steps(NamedTuple):
     reward: NDArray[np.float32]  # (T,), of the step before
 
 
-class Acted(NamedTuple):
-    """What it does in them."""
-
-    actions: NDArray[np.float64]  # (T, entries), in the environment's units
-    logits: NDArray[np.float32] | None  # (T, A), of Discrete actions
-
-
-def acted(learner: Learner, action: ActionSpec, steps: Steps) -> Acted:
-    """The policy as the library runs it."""
-    actor = Actor(learner)
-    state, actions, logits = actor.initial_state(1), [], []
-    for t, begins in enumerate(steps.start):
-        state = state.reset(np.array([begins]))
-        reward = np.where(begins, np.float32(0), steps.reward[t : t + 1])
-        policy, state = actor.observe(steps.observation[t : t + 1], reward, state)
-        chosen = actor.choose(policy, None)
-        state = actor.remember(state, chosen)
-        native = action.to_env(int(chosen[0, 0]) if action.discrete else chosen[0])
-        actions.append(np.asarray(native, np.float64).reshape(-1))
-        if isinstance(policy, Categorical):
-            logits.append(policy.log_probs[0].float().cpu().numpy())
-    return Acted(np.stack(actions), np.stack(logits) if logits else None)
+def acted_alone(learner: Learner, step: PolicyStep, steps: Steps) -> Mapping[str, NDArray[Any]]:
+    """What the library does in them: actions (T, entries) and, for Discrete ones, logits (T, A)."""
+    rewards = np.where(steps.start, np.float32(0), steps.reward)[:, None]
+    inputs = {"obs": steps.observation[:, None]}
+    found = acted(learner, step, steps.start[:, None], inputs, rewards)
+    return {name: values[:, 0] for name, values in found.items()}
 
 
 def comparable(steps: Steps, logits: NDArray[np.float32] | None) -> NDArray[np.bool_]:
@@ -88,11 +72,11 @@ def comparable(steps: Steps, logits: NDArray[np.float32] | None) -> NDArray[np.b
     return kept
 
 
-def self_test(learner: Learner, action: ActionSpec, steps: Steps, reads_reward: bool) -> str:
+def self_test(learner: Learner, step: PolicyStep, steps: Steps, reads_reward: bool) -> str:
     """The test as C."""
-    found = acted(learner, action, steps)
-    kept = comparable(steps, found.logits)
-    wanted = found.actions if found.logits is None else found.logits
+    found, discrete = acted_alone(learner, step, steps), step.layout.discrete
+    kept = comparable(steps, found.get("logits"))
+    wanted = found["logits" if discrete else "actions"]
     arrays = [
         array("int", "resel_test_start", steps.start[kept].astype(np.int64)),
         array("float", "resel_test_obs", steps.observation[kept]),
@@ -101,15 +85,15 @@ def self_test(learner: Learner, action: ActionSpec, steps: Steps, reads_reward: 
     ]
     return _TEST.format(
         arrays="".join(arrays),
-        kind="int" if action.discrete else "float",
+        kind="int" if discrete else "float",
         T=int(kept.sum()),
         O=steps.observation.shape[1],
         N=wanted.shape[1],
         reward="resel_test_reward[t], " if reads_reward else "",
-        found="state.logits[i]" if action.discrete else "actions[i]",
+        found="state.logits[i]" if discrete else "actions[i]",
         scale=(
             "1.0f + fabsf(wanted[i])"
-            if action.discrete
+            if discrete
             else "resel_reach[i] + 0.1f * fabsf(resel_centre[i])"
         ),
     )

@@ -95,18 +95,19 @@ def expected(learner: Learner, step: PolicyStep, episodes: list[Any], rows: int)
         rng = np.random.default_rng(1)
         draw = rng.gumbel if step.layout.discrete else rng.normal
         inputs["noise"] = draw(size=(*begins.shape, step.layout.action)).astype(np.float32)
-    found = _acted(learner, step, begins, inputs, rewards)
+    found = acted(learner, step, begins, inputs, rewards)
     return Vectors(begins, inputs, found)
 
 
 @torch.inference_mode()
-def _acted(
+def acted(
     learner: Learner,
     step: PolicyStep,
     start: NDArray[np.bool_],
     inputs: Mapping[str, NDArray[np.float32]],
     rewards: NDArray[np.float32],
 ) -> dict[str, NDArray[Any]]:
+    """The outputs of the policy as the library runs it; `rewards` (T, B) are 0 at starts."""
     found: dict[str, list[NDArray[Any]]] = {"actions": [], "logits": []}
     actor = Actor(learner)
     state = actor.initial_state(start.shape[1])
