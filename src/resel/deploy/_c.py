@@ -21,7 +21,7 @@ from resel.deploy._c_vectors import Steps, self_test
 from resel.deploy._step import Choices, PolicyStep
 from resel.envs import ActionSpec
 from resel.methods import Learner
-from resel.networks.encoders.mamba import MambaEncoder
+from resel.networks import MambaEncoder
 
 CWeights = Literal["float32", "float16"]
 

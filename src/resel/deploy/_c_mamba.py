@@ -12,7 +12,7 @@ from torch import nn
 from resel.deploy._c_body import Body
 from resel.deploy._c_graph import Operation, Read
 from resel.deploy._c_text import number
-from resel.networks.encoders.mamba import FeedForward, MambaEncoder, MambaMixer
+from resel.networks import FeedForward, MambaEncoder, MambaMixer
 
 _CONVOLUTION = """\
     for (c = 0; c < {D}; c++) u[c] = {conv_bias}[c] + RESEL_WEIGHT({conv}[c]) * both[c];

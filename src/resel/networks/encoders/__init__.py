@@ -6,6 +6,7 @@ the group `resel.encoders` by the package that has it.
 
 from resel.networks.encoders import gated, gpt, mamba, mlp, smoothing, transformer
 from resel.networks.encoders.base import Encoder, Longest, State
+from resel.networks.encoders.mamba import FeedForward, MambaEncoder, MambaMixer
 from resel.networks.encoders.registry import (
     EncoderSpec,
     build_encoder,
@@ -28,7 +29,10 @@ for _spec in (
 __all__ = [
     "Encoder",
     "EncoderSpec",
+    "FeedForward",
     "Longest",
+    "MambaEncoder",
+    "MambaMixer",
     "State",
     "build_encoder",
     "encoder_spec",
