@@ -59,6 +59,7 @@ def test_export(capsys: Any) -> None:
     result = measured(capsys, "export")
     for size in ("tiny", "paper"):
         assert result[f"onnx_{size}_ms"] > 0 and result[f"predict_{size}_ms"] > 0
+        assert result.get(f"c_{size}_ms", 1.0) > 0
     assert result["onnx_tiny_bytes"] < result["onnx_paper_bytes"]
 
 

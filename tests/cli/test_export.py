@@ -21,6 +21,7 @@ def test_export_and_check(finished: Path, capsys: Any) -> None:
     assert main(["export", "--check", "out"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("ONNX Runtime: 1,000 steps, at most ") and "does on this machine" in text
+    assert "\nC: " in text
     assert main(["export", "--check", "out", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["runtimes"]["ONNX Runtime"]["worst"] < answer["tolerance"] == 1e-5

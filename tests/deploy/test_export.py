@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import shutil
@@ -20,7 +21,7 @@ from gymnasium import spaces
 from method_cases import small_learner
 
 from resel import RESeL
-from resel.deploy import TOLERANCE, check_export, open_policy, trained_range
+from resel.deploy import TOLERANCE, check_export, find_compiler, open_policy, trained_range
 from resel.envs import CheckedEnv
 from resel.errors import (
     ConfigError,
@@ -31,7 +32,8 @@ from resel.errors import (
     RunDirectoryError,
 )
 
-FILES = {"policy.onnx", "policy.json", "policy.py", "check.npz"}
+FILES = {"policy.onnx", "policy.json", "policy.py", "policy.h", "check.npz"}
+needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no compiler of C here")
 
 
 def about(folder: Path) -> dict[str, Any]:
@@ -41,13 +43,45 @@ def about(folder: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["box", "discrete"])
 def test_an_export_is_what_the_library_does(folders: dict[str, Path], name: str) -> None:
-    assert {file.name for file in folders[name].iterdir()} == FILES
-    (found,) = check_export(folders[name]).values()
-    assert found.worst <= TOLERANCE
+    without = set() if name == "box" else {"policy.h"}  # which draws nothing
+    assert {file.name for file in folders[name].iterdir()} == FILES - without
+    found = check_export(folders[name], compiles=False)["ONNX Runtime"]
+    assert found is not None and found.worst is not None and found.worst <= TOLERANCE
     assert found.steps >= (1000 if name == "box" else 1500)  # near ties are left out
     with np.load(folders[name] / "check.npz") as vectors:
         start = vectors["start"]
     assert len(start) == 1000 and start[0].all() and 3 < start.sum(0).min() < 1000
+
+
+@needs_compiler
+def test_the_header_is_checked_too(folders: dict[str, Path], tmp_path: Path) -> None:
+    found = check_export(folders["box"])["C"]
+    assert found is not None and found.good and found.steps == 1000
+    assert about(folders["box"])["c"] == {"weights": "float32"}
+    assert "without noise" in about(folders["discrete"])["c"]["left_out"]
+    folder = tmp_path / "export"
+    shutil.copytree(folders["box"], folder)
+    header = (folder / "policy.h").read_text()
+    half = header.replace("resel_reach[2] = {2.0f", "resel_reach[2] = {2.001f")
+    assert half != header
+    rewrite(folder, "policy.h", half.encode())
+    with pytest.raises(DamagedFileError, match="in C does not do what it was|With C, the policy"):
+        check_export(folder)
+
+
+def test_a_machine_without_a_compiler(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resel.deploy._header.find_compiler", lambda: None)
+    assert check_export(folders["box"])["C"] is None
+
+
+def rewrite(folder: Path, name: str, data: bytes) -> None:
+    """Put another file into an export, as if it had been written so."""
+    told = about(folder)
+    told["files"][name] = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    (folder / name).write_bytes(data)
+    (folder / "policy.json").write_text(json.dumps(told))
 
 
 def test_the_loader_acts_like_predict(agents: dict[str, RESeL], folders: dict[str, Path]) -> None:
@@ -182,7 +216,7 @@ def test_an_agent_goes_on_after_an_export(
     ours, theirs = one.learner.weights(), other.learner.weights()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     monkeypatch.setattr("resel.deploy._export.onnx_model", lambda *_: b"a model")
-    monkeypatch.setattr("resel.deploy._export.check_export", lambda _: {})
+    monkeypatch.setattr("resel.deploy._export.check_export", lambda *_, **__: {})
     one.export(tmp_path / "export")  # in the place of the old one
     assert about(tmp_path / "export")["step"] == 60
 
@@ -238,17 +272,13 @@ def test_damaged_exports(
 
 def test_another_policy_is_found_out(folders: dict[str, Path], tmp_path: Path) -> None:
     """As if the runtime of this machine computed something else."""
-    import hashlib
-
     folder = tmp_path / "export"
     shutil.copytree(folders["box"], folder)
     with np.load(folder / "check.npz") as file:
         arrays = dict(file)
     arrays["expected_actions"][700] += 1e-3
     np.savez(folder / "check.npz", **arrays)
-    data, told = (folder / "check.npz").read_bytes(), about(folder)
-    told["files"]["check.npz"] = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    (folder / "policy.json").write_text(json.dumps(told))
+    rewrite(folder, "check.npz", (folder / "check.npz").read_bytes())
     with pytest.raises(DamagedFileError, match="does not do what it was exported to do"):
         check_export(folder)
 
@@ -257,7 +287,7 @@ def test_another_policy_is_found_out(folders: dict[str, Path], tmp_path: Path) -
 def test_the_whole_export_or_nothing(
     agents: dict[str, RESeL], folders: dict[str, Path], tmp_path: Path, monkeypatch: Any
 ) -> None:
-    def fails(folder: Path) -> None:
+    def fails(folder: Path, compiles: bool) -> None:
         assert (folder / "policy.onnx").is_file()
         raise DamagedFileError("It acts differently.")
 
@@ -276,6 +306,8 @@ def test_what_cannot_be_exported(
     agents: dict[str, RESeL], tiny: dict[str, Any], tmp_path: Path, monkeypatch: Any
 ) -> None:
     agent = agents["discrete"]
+    with pytest.raises(ConfigError, match="weights='int8' is not known"):
+        agent.export(tmp_path / "out", weights="int8")  # type: ignore[arg-type]
     for batch in (0, "many", 1.5, True):
         with pytest.raises(ConfigError, match="neither a number of rows"):
             agent.export(tmp_path / "out", batch=batch)  # type: ignore[arg-type]
@@ -307,7 +339,7 @@ def test_an_agent_of_one_environment_plays_in_it(
     toy: Any, tiny: dict[str, Any], tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr("resel.deploy._export.onnx_model", lambda *_: b"a model")
-    monkeypatch.setattr("resel.deploy._export.check_export", lambda _: {})
+    monkeypatch.setattr("resel.deploy._export.check_export", lambda *_, **__: {})
     agent = RESeL(toy(), **tiny).learn(20)
     agent.export(tmp_path / "export")
     assert about(tmp_path / "export")["task"] is None

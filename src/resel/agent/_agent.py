@@ -25,7 +25,7 @@ from resel.agent._learning import Origin, RunOptions, open_run, why_it_rests
 from resel.agent._predict import predict
 from resel.agent.callbacks import LearnCallback, SeenBy, asked_return
 from resel.config import Config, SizeName
-from resel.deploy import Batch, export_policy
+from resel.deploy import Batch, CWeights, export_policy
 from resel.envs import AnyEnv, CheckedEnv, Env, EnvFactory, check_spaces, spaces_of
 from resel.errors import ConfigError
 from resel.methods import (
@@ -367,17 +367,29 @@ class Agent:
         save_agent(path, self.learner, self._env, self._step, policy_only=policy_only)
 
     def export(
-        self, path: str | os.PathLike[str], *, batch: Batch = 1, stochastic: bool = False
+        self,
+        path: str | os.PathLike[str],
+        *,
+        batch: Batch = 1,
+        stochastic: bool = False,
+        weights: CWeights = "float32",
     ) -> dict[str, Any]:
         """Write the policy to a folder from which it acts without resel and torch.
 
-        One step as an ONNX model, a description, which is also returned, a loader, and steps to
-        check them by, for which some episodes are played; see docs/deployment.md. `batch` is the
-        number of environments it acts in at once, or "dynamic"; a `stochastic` one reads noise.
+        One step as an ONNX model and, where it can be, in C, with these `weights`; a description,
+        which is also returned, a loader, and steps to check them by, for which some episodes are
+        played. See docs/deployment.md. `batch` is the number of environments that the model acts in
+        at once, or "dynamic"; a `stochastic` one reads noise.
         """
         with self._played_in() as env:
             return export_policy(
-                path, self.learner, env, self._step, batch=batch, stochastic=stochastic
+                path,
+                self.learner,
+                env,
+                self._step,
+                batch=batch,
+                stochastic=stochastic,
+                weights=weights,
             )
 
     @property

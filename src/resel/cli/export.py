@@ -13,7 +13,7 @@ import tyro
 from resel.cli._agents import Loaded, Which, load_agent
 from resel.cli._arguments import PLAIN, word
 from resel.cli.console import OUT, escape
-from resel.deploy import TOLERANCE, Batch, Outcome, check_export
+from resel.deploy import TOLERANCE, Batch, CWeights, Outcome, check_export
 from resel.errors import ConfigError, DivergedError, RunDirectoryError
 from resel.runs import RunDirectory
 
@@ -36,6 +36,8 @@ class ExportArguments:
     """Environments that the model acts in at once: a number, or dynamic for any."""
     stochastic: bool = False
     """Sample actions: the model reads noise, which the loader draws."""
+    weights: CWeights = "float32"
+    """Of the policy in C; float16 for small chips."""
     json: bool = False
     """Print one JSON object and nothing else."""
 
@@ -56,7 +58,9 @@ def run(argv: Sequence[str]) -> int:
     _refuse_diverged(arguments.run, arguments.agent)
     loaded = load_agent(arguments.run, arguments.agent)
     _refuse_young(loaded)
-    about = loaded.agent.export(arguments.out, batch=batch, stochastic=arguments.stochastic)
+    about = loaded.agent.export(
+        arguments.out, batch=batch, stochastic=arguments.stochastic, weights=arguments.weights
+    )
     if arguments.json:
         print(json.dumps({"out": str(arguments.out), **about}))
         return 0
@@ -93,18 +97,22 @@ def _refuse_young(loaded: Loaded) -> None:
         )
 
 
-def _tell_check(path: Path, found: Mapping[str, Outcome], as_json: bool) -> None:
+def _tell_check(path: Path, found: Mapping[str, Outcome | None], as_json: bool) -> None:
     if as_json:
-        outcomes = {name: vars(outcome) for name, outcome in found.items()}
+        outcomes = {name: outcome and vars(outcome) for name, outcome in found.items()}
         print(json.dumps({"check": str(path), "tolerance": TOLERANCE, "runtimes": outcomes}))
         return
     for runtime, outcome in found.items():
-        OUT.print(
-            f"{runtime}: {outcome.steps:,} steps, at most {outcome.worst:.1e} off "
-            f"({TOLERANCE:g} is allowed).",
-            soft_wrap=True,
-        )
+        OUT.print(f"{runtime}: {_words(outcome)}", soft_wrap=True)
     OUT.print(f"{path} does on this machine what it was exported to do.", soft_wrap=True)
+
+
+def _words(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return "not checked, there is no compiler on this machine (or name yours in CC)."
+    if outcome.worst is None:
+        return f"its own test of {outcome.steps:,} steps passed."
+    return f"{outcome.steps:,} steps, at most {outcome.worst:.1e} off ({TOLERANCE:g} is allowed)."
 
 
 def _tell_export(path: Path, loaded: Loaded, about: Mapping[str, Any]) -> None:
@@ -113,6 +121,8 @@ def _tell_export(path: Path, loaded: Loaded, about: Mapping[str, Any]) -> None:
     for name, entry in {**about["files"], "policy.json": None}.items():
         size = "" if entry is None else f"  {entry['size'] / 1000:,.0f} kB"
         OUT.print(f"  {path / name}{size}", soft_wrap=True)
+    if "left_out" in about["c"]:
+        OUT.print(escape(f"Without policy.h: {about['c']['left_out']}"), soft_wrap=True)
     takes = ", ".join([*about["inputs"]])
     OUT.print(f"The model takes {takes} and gives {', '.join(about['outputs'])}.", soft_wrap=True)
     OUT.print(

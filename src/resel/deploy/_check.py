@@ -10,6 +10,7 @@ from typing import Any
 
 from resel.deploy._compare import TOLERANCE, Outcome, compare
 from resel.deploy._document import FORMAT, VERSION
+from resel.deploy._header import check_header
 from resel.deploy._onnx import Session
 from resel.deploy._vectors import Vectors
 from resel.errors import DamagedFileError, RunDirectoryError
@@ -17,6 +18,7 @@ from resel.runs import parse_json, read_regular
 
 _MOST_BYTES = 2**31
 _DOCUMENT_BYTES = 2**24
+HEADER = "policy.h"
 _NEEDED = {"policy.onnx", "check.npz", "policy.py"}
 
 
@@ -60,10 +62,11 @@ def read_files(path: Path, about: Mapping[str, Any]) -> dict[str, bytes]:
     }
 
 
-def check_export(path: Path) -> dict[str, Outcome]:
+def check_export(path: Path, *, compiles: bool = True) -> dict[str, Outcome | None]:
     """Run all steps of check.npz again; by runtime how far they are from what was expected.
 
-    Refuses an export that was altered, and one that acts differently here.
+    That of C is None on a machine without a compiler, and not there without a header, or if it is
+    not to be compiled. Refuses an export that was altered, and one that acts differently here.
     """
     about = read_about(path)
     files = read_files(path, about)
@@ -76,11 +79,13 @@ def check_export(path: Path) -> dict[str, Outcome]:
         )
     vectors = Vectors.from_bytes(files["check.npz"], path / "check.npz")
     try:
-        found = {"ONNX Runtime": compare(session, vectors, about)}
+        found: dict[str, Outcome | None] = {"ONNX Runtime": compare(session, vectors, about)}
+        if compiles and HEADER in files:
+            found["C"] = check_header(files[HEADER].decode(), vectors, about)
     except (LookupError, ValueError) as error:
         raise DamagedFileError(f"The check of {path} cannot be run: {error}.") from error
     for runtime, outcome in found.items():
-        if not outcome.good:
+        if outcome is not None and not outcome.good:
             raise DamagedFileError(
                 f"With {runtime}, the policy in {path} does not do what it was exported to do: it "
                 f"is {outcome.worst:.2g} off where {TOLERANCE:g} is allowed. Do not use it here; "

@@ -4,6 +4,7 @@ policy.onnx   one step; see `_step`
 policy.json   spaces, layout of the state, versions, and the hashes of the other files
 check.npz     steps to run again on another machine
 policy.py     a loader for NumPy and ONNX Runtime
+policy.h      the same step in C, where there is C for it
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import json
 import os
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
-from resel.deploy._check import check_export, is_export, read_about
+from resel.deploy._c import CWeights
+from resel.deploy._check import HEADER, check_export, is_export, read_about
 from resel.deploy._document import Batch, Origin, describe_policy, longest_episode, trained_range
+from resel.deploy._header import header_of
 from resel.deploy._onnx import check_extra, onnx_model
 from resel.deploy._step import PolicyStep
 from resel.deploy._vectors import STEPS, expected, played
@@ -38,11 +41,15 @@ def export_policy(
     *,
     batch: Batch = 1,
     stochastic: bool = False,
+    weights: CWeights = "float32",
 ) -> dict[str, Any]:
     """Write a learner's policy to a folder, and run its check there; what policy.json says.
 
-    The policy plays some episodes in `env`. An export that is already there is replaced.
+    The policy plays some episodes in `env`. An export that is already there is replaced. `weights`
+    are those of the policy in C.
     """
+    if weights not in get_args(CWeights):
+        raise ConfigError(f"weights={weights!r} is not known: it is float32 or float16.")
     if batch != "dynamic" and (type(batch) is not int or batch < 1):
         raise ConfigError(f"batch={batch!r} is neither a number of rows, 1 or more, nor 'dynamic'.")
     module = PolicyStep(learner, env.action, stochastic=stochastic)
@@ -56,12 +63,15 @@ def export_policy(
     vectors = expected(learner, module, episodes, rows)
     seen = np.concatenate([observations for observations, _ in episodes])
     limits = trained_range(learner, env, seen)
-    document = describe_policy(origin, module.layout, batch, limits)
+    header, in_c = header_of(learner, env, vectors, limits, weights)
+    document = {**describe_policy(origin, module.layout, batch, limits), "c": in_c}
     files = {
         "policy.onnx": onnx_model(module, batch, document),
         "check.npz": vectors.to_bytes(),
         "policy.py": resources.files("resel.deploy").joinpath("_policy.py").read_bytes(),
     }
+    if header is not None:
+        files[HEADER] = header.encode()
     with (
         writing(
             f"The policy could not be exported to {target}",
@@ -75,7 +85,7 @@ def export_policy(
         whole = {**document, "files": hashes}
         text = json.dumps(whole, indent=1, allow_nan=False) + "\n"
         write_file(folder / "policy.json", [text.encode()])
-        check_export(folder)
+        check_export(folder, compiles=False)
     return whole
 
 
