@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -62,9 +63,9 @@ def test_the_header_is_checked_too(folders: dict[str, Path], tmp_path: Path) -> 
     folder = tmp_path / "export"
     shutil.copytree(folders["box"], folder)
     header = (folder / "policy.h").read_text()
-    half = header.replace("resel_reach[2] = {2.0f", "resel_reach[2] = {2.001f")
-    assert half != header
-    rewrite(folder, "policy.h", half.encode())
+    other, count = re.subn(r"(resel_reach\[2\] = \{\s*)[^,]+", r"\g<1>2.1f", header)
+    assert count == 1
+    rewrite(folder, "policy.h", other.encode())
     with pytest.raises(DamagedFileError, match=r"in C does not do|With C, the policy"):
         check_export(folder)
 
