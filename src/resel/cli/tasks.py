@@ -9,17 +9,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import tyro
-from gymnasium.spaces import Box
 from rich.table import Table
 
-from resel.agent import configure
 from resel.cli._arguments import PLAIN, word
 from resel.cli.console import OUT, escape, print_table
 from resel.config import GROUPS, Config
-from resel.methods import get_method, preset_settings
 from resel.tasks import TaskSpec, all_tasks, is_installed, make_env
-from resel.training import choose_device
-from resel.training.threads import suitable_threads, width_of
 
 _ROOM_FOR_WORDS = 150
 _ABSENT = " *"
@@ -97,6 +92,11 @@ def _about_installing() -> str:
 
 def _show(name: str, preset: str, method: str | None) -> None:
     """Every setting of a method on a task, and which of them are the task's own."""
+    from gymnasium.spaces import Box  # what only lists tasks needs none of these
+
+    from resel.agent import configure
+    from resel.methods import get_method, preset_settings
+
     env = make_env(name)  # refuses unknown names with near matches
     env.close()
     config = configure(name, method=method, preset=preset)
@@ -118,6 +118,9 @@ def _show(name: str, preset: str, method: str | None) -> None:
 
 def _what_automatic_means(config: Config, continuous: bool) -> dict[tuple[str, str], str]:
     """In words, the settings whose value leaves the choice to us."""
+    from resel.training import choose_device
+    from resel.training.threads import suitable_threads, width_of
+
     small = suitable_threads(0, width_of(config)) == 1
     return {
         ("target_entropy_scale", "None"): f"automatic: {1 if continuous else 0.2}",
