@@ -7,11 +7,20 @@ import os
 import secrets
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 _TOKEN = secrets.token_hex(32)
 """Ray keeps the first token of a process, so all tests of one share it."""
+
+
+@pytest.fixture(autouse=True)
+def no_costs_yet(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder in which no update was measured, not even by the test before."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("RESEL_CACHE", str(folder))
+    return folder
 
 
 @pytest.fixture

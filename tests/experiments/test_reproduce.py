@@ -126,6 +126,27 @@ def test_a_cluster_that_is_not_there_costs_nothing(
     assert written(tmp_path) == before
 
 
+def test_an_update_is_measured_once_on_a_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Config] = []
+
+    def cost(config: Config, threads: int) -> UpdateCost:
+        asked.append(config)
+        return UpdateCost(2.0, 10**8, 10**5)
+
+    monkeypatch.setattr(planning, "measure_cost", cost)
+    sweep = tiny.tiny_sweep(tmp_path / "out", dry_run=True)
+    code, said = run(sweep)
+    assert code == 0 and len(asked) == said.count("Measuring an update: ") > 0
+    count = len(asked)
+    code, later = run(sweep)
+    assert code == 0 and len(asked) == count and "Measuring" not in later
+    assert said.endswith(later)
+    run(replace(sweep, measure_again=True))
+    assert len(asked) == 2 * count
+
+
 def test_a_dry_run_leaves_nothing(tmp_path: Path, quick_plan: None) -> None:
     code, said = run(tiny.tiny_sweep(tmp_path / "out", dry_run=True))
     assert code == 0 and "fig-tiny" in said and "disk" in said

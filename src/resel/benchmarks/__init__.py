@@ -4,6 +4,7 @@ from resel.benchmarks._base import Bench, Result, run
 from resel.benchmarks.buffer import BufferBench
 from resel.benchmarks.cost import UpdateCost, measure_cost
 from resel.benchmarks.export import ExportBench
+from resel.benchmarks.kept_costs import KeptCosts, cost_key
 from resel.benchmarks.methods import MethodsBench
 from resel.benchmarks.scaling import ScalingBench
 from resel.benchmarks.scan import ScanBench
@@ -14,9 +15,11 @@ from resel.benchmarks.update import UpdateBench
 __all__ = [
     "PARTS",
     "Bench",
+    "KeptCosts",
     "Result",
     "ScalingBench",
     "UpdateCost",
+    "cost_key",
     "measure_cost",
     "run",
 ]

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rich.table import Table
-from torch.utils.flop_counter import FlopCounterMode
 
 from resel._process import prepare_process
 from resel.agent import configure
@@ -135,6 +134,8 @@ def _one_round(workload: Workload) -> Laps:
 
 def _record(workload: Workload) -> Recording:
     """The products of one round, checked against torch's own count."""
+    from torch.utils.flop_counter import FlopCounterMode  # it brings Triton along
+
     counter = FlopCounterMode(display=False)
     with counter, record_products(workload.encoders) as recording:
         _one_round(workload)

@@ -30,6 +30,8 @@ class SweepArguments:
     """With slurm: the script to write."""
     dry_run: bool = False
     """Only tell what would be run."""
+    measure_again: bool = False
+    """Measure what an update takes on this machine even if it was measured before."""
 
     def sweep(
         self, experiments: Sequence[Experiment], scale: Scale, out: Path, command: str
@@ -46,6 +48,7 @@ class SweepArguments:
             self.ray_address,
             self.write,
             self.dry_run,
+            self.measure_again,
         )
 
 

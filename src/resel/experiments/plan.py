@@ -17,7 +17,7 @@ from pathlib import Path
 
 from resel._process import LAUNCHER
 from resel.analysis.runs import environment_so_far
-from resel.benchmarks import UpdateCost, measure_cost
+from resel.benchmarks import KeptCosts, UpdateCost, cost_key, measure_cost
 from resel.config import Config
 from resel.data import ReplayBuffer
 from resel.errors import ConfigError
@@ -89,8 +89,13 @@ def make_plan(
     scale: Scale,
     out: Path,
     threads: int,
+    kept: KeptCosts | None = None,
+    tell: Callable[[str], object] | None = None,
 ) -> Plan:
-    """Jobs under `out`/runs; networks below the paper's width take one thread whatever is asked."""
+    """Jobs under `out`/runs; networks below the paper's width take one thread whatever is asked.
+
+    What an update costs is measured unless it is among the `kept` costs; `tell` hears of it first.
+    """
     jobs: dict[Path, Job] = {}
     members: dict[str, tuple[Member, ...]] = {}
     costs: dict[str, UpdateCost] = {}
@@ -103,7 +108,9 @@ def make_plan(
             if run not in jobs:
                 small = suitable_threads(0, width_of(config)) == 1
                 used = 1 if small else _threads_so_far(run) or threads
-                jobs[run] = _job(run, setting, config, used, _cost_of(config, used, costs))
+                jobs[run] = _job(
+                    run, setting, config, used, _cost_of(config, used, costs, kept, tell)
+                )
         members[experiment.name] = tuple(found)
     return Plan(tuple(jobs.values()), members)
 
@@ -114,15 +121,24 @@ def _threads_so_far(run: Path) -> int | None:
     return threads if isinstance(threads, int) and threads > 0 else None
 
 
-def _cost_of(config: Config, threads: int, known: dict[str, UpdateCost]) -> UpdateCost:
+def _cost_of(
+    config: Config,
+    threads: int,
+    known: dict[str, UpdateCost],
+    kept: KeptCosts | None,
+    tell: Callable[[str], object] | None,
+) -> UpdateCost:
     """Measured once for all tasks that train the same network on batches of the same size."""
-    # Rates, discounts and scales are numbers that an update takes as they come.
-    settings = {n: v for n, v in vars(config.algorithm).items() if not isinstance(v, float)}
-    networks = (config.network, config.encoder, config.encoder_settings)
-    when = (config.training.updates_per_step, config.training.num_envs)
-    key = repr((config.method, settings, *networks, *when, threads))
+    key = cost_key(config, threads)
     if key not in known:
-        known[key] = measure_cost(config, threads)
+        cost = kept.find(config, threads) if kept else None
+        if cost is None:
+            if tell is not None:
+                tell(f"Measuring an update: {run_label(config)}, as on {short_name(config.task)}")
+            cost = measure_cost(config, threads)
+            if kept is not None:
+                kept.keep(config, threads, cost)
+        known[key] = cost
     return known[key]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +12,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from resel.benchmarks import KeptCosts
 from resel.errors import ConfigError, ReselError
 from resel.experiments._settings import Experiment, Scale
 from resel.experiments.engines import (
@@ -35,6 +37,7 @@ from resel.experiments.plan import (
 )
 from resel.experiments.progress import SweepTable
 from resel.experiments.record import check_folder, write_record
+from resel.networks import kernels_are_compiled
 from resel.runs import available_memory
 from resel.training import duration
 
@@ -58,6 +61,8 @@ class Sweep:
     write: Path | None = None
     """Slurm: the file to write."""
     dry_run: bool = False
+    measure_again: bool = False
+    """Not to take what an update took here before."""
 
     @property
     def papers(self) -> bool:
@@ -99,7 +104,9 @@ def reproduce(sweep: Sweep, console: Console) -> int:
         check_reachable(sweep.ray_address)  # before minutes of planning, and before any file
     gpus = torch.cuda.device_count()
     slots = sweep.jobs or default_slots(gpus)
-    plan = make_plan(sweep.experiments, sweep.scale, sweep.out.absolute(), threads_for(slots))
+    kept, tell = KeptCosts(sweep.measure_again), partial(_tell_measuring, console)
+    threads, out = threads_for(slots), sweep.out.absolute()
+    plan = make_plan(sweep.experiments, sweep.scale, out, threads, kept, tell)
     left = plan.left(is_finished)
     console.print(plan_table(sweep, plan, left))
     console.print(plan_summary(left, slots), soft_wrap=True)
@@ -140,6 +147,12 @@ def reproduce(sweep: Sweep, console: Console) -> int:
     return _finish(sweep, plan, ledger, console)
 
 
+def _tell_measuring(console: Console, what: str) -> None:
+    """Why a plan takes its time; it does so once."""
+    first = "" if kernels_are_compiled() else "; kernels are compiled first, about a minute"
+    console.print(f"{what} (kept for later{first}).", soft_wrap=True, markup=False)
+
+
 def plan_table(sweep: Sweep, plan: Plan, left: Sequence[Job]) -> Table:
     """What is about to happen."""
     title = f"Plan{sweep.at_scale} in {sweep.out}"
@@ -166,9 +179,9 @@ def plan_summary(left: Sequence[Job], slots: int) -> str:
     memory = sum(sorted((job.memory for job in left), reverse=True)[:slots])
     together = f", or {duration(seconds / side)} with {side} runs side by side" if side > 1 else ""
     return (
-        f"Left: {len(left)} {'runs' if len(left) > 1 else 'run'}, {steps:,} steps; as measured now "
-        f"the updates take {duration(seconds)}{together} (simulators and evaluations come on top, "
-        "and a busy machine measures more). "
+        f"Left: {len(left)} {'runs' if len(left) > 1 else 'run'}, {steps:,} steps; as measured on "
+        f"this machine the updates take {duration(seconds)}{together} (simulators and evaluations "
+        "come on top, and a busy machine takes longer). "
         f"Memory {memory / 1e9:.1f} GB, disk {sum(job.disk for job in left) / 1e9:.1f} GB."
     )
 

@@ -2,6 +2,7 @@
 
 from resel.runs._files import whole_directory, write_file, writing
 from resel.runs._reading import parse_json, read_regular
+from resel.runs._files import write_json
 from resel.runs.agents import (
     agent_step,
     check_agent_origin,
@@ -76,6 +77,7 @@ __all__ = [
     "whole_directory",
     "write_bundle",
     "write_file",
+    "write_json",
     "write_segment",
     "writing",
 ]

@@ -1,0 +1,132 @@
+"""Costs of updates that were measured on this machine before, in the user's cache folder.
+
+They are measured again when versions or the code of an update change. What cannot be read is as if
+it were not there, and what cannot be written is measured again next time: a plan never fails here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from resel.benchmarks.cost import UpdateCost
+from resel.config import Config
+from resel.data import PerEpisode, PerRollout, PerStep, Pretrained, Schedule
+from resel.errors import ReselError
+from resel.methods import get_method
+from resel.networks import encoder_spec
+from resel.runs import numeric_machine, write_json
+
+_SCHEDULES = {kind.__name__: kind for kind in (PerStep, PerEpisode, PerRollout, Pretrained)}
+_UPDATE = ("data", "losses", "methods", "networks", "optim", "training")
+"""The rooms that an update runs through."""
+
+
+def cache_folder() -> Path:
+    """Where what can be made again is kept: RESEL_CACHE, or `resel` in the user's cache folder."""
+    own, users = os.environ.get("RESEL_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    return Path(own) if own else Path(users or Path.home() / ".cache") / "resel"
+
+
+class KeptCosts:
+    """Costs by config and threads, as far as they are known here."""
+
+    def __init__(self, again: bool = False, folder: Path | None = None) -> None:
+        """With `again`, what is known is measured anew."""
+        machine = numeric_machine("cpu")
+        machine["sources"] = _source_digest()
+        del machine["threads"]  # every cost has its own
+        hardware = [machine.pop(name) for name in ("processor", "instructions", "system")]
+        name = f"costs-{_digest([*hardware, os.cpu_count()])}.json"
+        self._path, self._versions = (folder or cache_folder()) / name, machine
+        self._found: dict[str, Any] = {} if again else self._read()
+
+    def find(self, config: Config, threads: int) -> UpdateCost | None:
+        """What was measured before."""
+        try:
+            found = self._found[_key(config, threads)]
+            numbers = (float(found["seconds"]), int(found["memory"]), int(found["saved"]))
+            return UpdateCost(*numbers, _schedule_from(found["schedule"]))
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    def keep(self, config: Config, threads: int, cost: UpdateCost) -> None:
+        """Remember a cost, unless its code is not ours to know the changes of."""
+        schedule = _schedule_to(cost.schedule)
+        if schedule is None or not _is_ours(config):
+            return
+        numbers = {"seconds": cost.seconds, "memory": cost.memory, "saved": cost.saved}
+        self._found[_key(config, threads)] = {"task": config.task, **numbers, "schedule": schedule}
+        with contextlib.suppress(OSError, ReselError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            merged = self._read() | self._found  # another process may have measured meanwhile
+            write_json(self._path, {"versions": self._versions, "costs": merged})
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            document = json.loads(self._path.read_text(encoding="utf-8"))
+            return dict(document["costs"]) if document["versions"] == self._versions else {}
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
+
+
+def cost_key(config: Config, threads: int) -> str:
+    """The same for all that train the same network on batches of the same size as often."""
+    # Rates, discounts and scales are numbers that an update takes as they come.
+    settings = {n: v for n, v in vars(config.algorithm).items() if not isinstance(v, float)}
+    networks = (config.network, config.encoder, config.encoder_settings)
+    when = (config.training.updates_per_step, config.training.num_envs)
+    return repr((config.method, settings, *networks, *when, threads))
+
+
+def _key(config: Config, threads: int) -> str:
+    """The same for the same sizes of the environment besides."""
+    training = config.training
+    world = (config.task, training.env_kwargs, training.max_episode_steps)
+    return _digest([cost_key(config, threads), *world])
+
+
+def _is_ours(config: Config) -> bool:
+    """Whether method, encoder and environment change only with the versions that are compared."""
+    kinds: list[type[Any]] = [get_method(config.method).settings]
+    if config.encoder is not None:
+        kinds.append(encoder_spec(config.encoder).settings)
+    return ":" not in config.task and all(k.__module__.startswith("resel.") for k in kinds)
+
+
+def _schedule_to(schedule: Schedule) -> dict[str, Any] | None:
+    """A schedule as plain data; None for one that is not of ours."""
+    if type(schedule) not in _SCHEDULES.values():
+        return None
+    document: dict[str, Any] = {"kind": type(schedule).__name__}
+    for name, value in vars(schedule).items():
+        if name == "then":
+            document[name] = _schedule_to(value)
+        elif not callable(value):  # updates made so far, of which a plan has none
+            document[name] = value
+    return None if document.get("then", {}) is None else document
+
+
+def _schedule_from(document: Mapping[str, Any]) -> Schedule:
+    fields = {name: value for name, value in document.items() if name != "kind"}
+    if "then" in fields:
+        fields |= {"then": _schedule_from(fields["then"]), "made": lambda: 0}
+    schedule: Schedule = _SCHEDULES[document["kind"]](**fields)
+    return schedule
+
+
+def _source_digest() -> str:
+    """Changes whenever the code of an update does."""
+    package = Path(__file__).parents[1]
+    files = [file for room in _UPDATE for file in sorted((package / room).rglob("*.py"))]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+
+
+def _digest(facts: object) -> str:
+    text = json.dumps(facts, sort_keys=True, default=repr)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
