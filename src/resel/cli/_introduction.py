@@ -34,7 +34,7 @@ def introduce(run: Run, threads: int) -> None:
     if learner.device.type == "cpu" and suitable_threads(0, width_of(run.config)) is None:
         OUT.print("This is the paper's network, made for a GPU; --size tiny suits small tasks.")
     if learner.device.type == "cpu":
-        announce_compilation(OUT)
+        announce_compilation(OUT, in_warmup=run.trainer.step < settings.warmup_steps)
     for note in run.notes:
         warn(note)
     if run.warm_start is not None:

@@ -15,7 +15,7 @@ from resel.config import Config
 from resel.envs import own_traceback
 from resel.errors import DivergedError, EnvironmentFault
 from resel.runs import Resume, Run, finished_result
-from resel.training import ProgressLine
+from resel.training import ProgressLine, compiled_beside
 from resel.training.threads import width_of
 from resel.training.video import DRAWINGS, can_be_filmed
 
@@ -46,8 +46,8 @@ def train_run(
         before()
         introduce(run, threads)
         line = ProgressLine(run.trainer.step, settings.steps, ERR, settings.warmup_steps)
-        with stopping(run.trainer) as caught, line:
-            result = run.train([line])
+        with compiled_beside(run.trainer) as wait, stopping(run.trainer) as caught, line:
+            result = run.train([*wait, line])
     except EnvironmentFault as fault:
         _show_traceback(fault)
         if run.is_void:

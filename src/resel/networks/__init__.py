@@ -1,6 +1,8 @@
 """Functions with weights: encoders, distributions, policies and critics, and their kernels."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from resel.networks.actor_critic import ActorCritic, ActorCriticNetwork, ValuedPolicy
 from resel.networks.adaptable import AdaptableNetwork, AdaptablePolicy
@@ -148,6 +150,7 @@ __all__ = [
     "behind_images",
     "build_encoder",
     "by_running_statistics",
+    "compiling_elsewhere",
     "dropouts",
     "encoder_spec",
     "encoders",
@@ -165,6 +168,15 @@ def kernels_are_compiled() -> bool:
     from resel.networks.ops.cpu import numba_math  # Numba is slow to import
 
     return numba_math.kernels_are_compiled()
+
+
+@contextmanager
+def compiling_elsewhere() -> Iterator[None]:
+    """Another process compiles kernels that this one waits for."""
+    from resel.networks.ops.cpu import compilation
+
+    with compilation.elsewhere():
+        yield
 
 
 def is_compiling() -> bool:

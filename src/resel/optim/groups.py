@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from resel.networks import LrScope, Network
+from resel.optim._uncompiled import AdamW
 
 _ALIGNMENT = 16
 """Numbers between which a parameter may begin: a cache line of single precision."""
@@ -76,12 +77,12 @@ def _join(parameters: Sequence[Tensor]) -> Tensor:
 
 def build_optimizer(
     groups: Sequence[ParameterGroup], weight_decay: float = 0.0, eps: float = 1e-8
-) -> torch.optim.AdamW:
+) -> AdamW:
     """AdamW, by default without weight decay, one torch group for each of ours.
 
     Fused, because that one leaves out a step by itself when its `found_inf` is 1.
     """
-    return torch.optim.AdamW(
+    return AdamW(
         [{"params": [g.block], "lr": g.lr, "name": g.name} for g in groups],
         weight_decay=weight_decay,
         eps=eps,

@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from resel.optim._uncompiled import uncompiled
 from resel.optim.groups import ParameterGroup
 
 
+@uncompiled
 class RMSprop(torch.optim.Optimizer):
     """Gradients over the root of their running mean square (Tieleman and Hinton 2012).
 

@@ -3,6 +3,7 @@
 from resel.training.actor import Actor, PolicyState
 from resel.training.clock import duration
 from resel.training.collector import Collector
+from resel.training.compiling import compiled_beside
 from resel.training.divergence import ROLLBACKS, is_good
 from resel.training.env_factory import make_envs, make_task, task_envs
 from resel.training.evaluation import Evaluation, evaluate, evaluation_seeds
@@ -45,6 +46,7 @@ __all__ = [
     "check_tensors",
     "choose_device",
     "compile_kernels",
+    "compiled_beside",
     "damaged_if_wrong",
     "describe_groups",
     "duration",

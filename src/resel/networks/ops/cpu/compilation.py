@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from numba.core import event
@@ -26,6 +28,16 @@ class _Watch(event.Listener):  # type: ignore[misc]
 
 _watch = _Watch()
 event.register("numba:compile", _watch)
+
+
+@contextmanager
+def elsewhere() -> Iterator[None]:
+    """Kernels are compiled by another process, and waited for."""
+    _watch.on_start(None)
+    try:
+        yield
+    finally:
+        _watch.on_end(None)
 
 
 def is_compiling() -> bool:
