@@ -11,6 +11,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check test test-all docs bench reproduce-smoke format clean
+.PHONY: help setup demo check test test-all test-gpu bench reproduce-smoke format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/make \1|\2/' \
@@ -53,6 +54,11 @@ docs: $(STAMP)  ## build the documentation into site/ (warnings are errors)
 	@echo "==> Building the site"
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --clean
 	@echo "==> Ready: open site/index.html"
+test-gpu: $(STAMP)  ## on a machine with a GPU: every kernel on it, and agents that learn there
+	@echo "==> Looking at this installation"
+	@$(BIN)/resel doctor
+	@echo "==> Running the tests of devices"
+	@$(BIN)/python -m pytest -q -rs -m gpu
 
 bench: $(STAMP)  ## measure speed and memory on this machine (it should be quiet)
 	@for part in scan update step scaling buffer; do \

@@ -39,6 +39,7 @@ def test_help_of_every_verb(verb: str, capsys: Any) -> None:
         "report": "DIR",
         "tasks": "",
         "methods": "",
+        "doctor": "",
         "bench": "scan",
         "reproduce": "NAME",
         "compare": "TASK",

@@ -5,6 +5,7 @@ from resel.benchmarks.buffer import BufferBench
 from resel.benchmarks.cost import UpdateCost, measure_cost
 from resel.benchmarks.export import ExportBench
 from resel.benchmarks.kept_costs import KeptCosts, cost_key
+from resel.benchmarks.kept_costs import KeptCosts, cache_folder, cost_key
 from resel.benchmarks.methods import MethodsBench
 from resel.benchmarks.scaling import ScalingBench
 from resel.benchmarks.scan import ScanBench
@@ -19,6 +20,7 @@ __all__ = [
     "Result",
     "ScalingBench",
     "UpdateCost",
+    "cache_folder",
     "cost_key",
     "measure_cost",
     "run",

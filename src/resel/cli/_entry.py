@@ -27,6 +27,7 @@ VERBS = {
     "methods": "list the methods and their settings",
     "compare": "train several methods on one environment and set them side by side",
     "reproduce": "run the paper's experiments and draw its figures",
+    "doctor": "look whether this installation is in order",
     "bench": "measure speed and memory on this machine",
 }
 """Each is a file beside this one with a function `run`, imported when it is asked for."""

@@ -44,6 +44,7 @@ from resel.networks.encoders import (
 from resel.networks.heads import ActivatedHeads, Activation, Initialisation, activated_mlp
 from resel.networks.images import ImageReader, ImageSizes, behind_images, image_reader
 from resel.networks.inputs import ContextInputs, Dimensions, previous, sequence_inputs
+from resel.networks.kernel_checks import KernelCheck, check_kernels
 from resel.networks.latent import (
     LatentCritic,
     LatentNetwork,
@@ -97,6 +98,7 @@ __all__ = [
     "ImageReader",
     "ImageSizes",
     "Initialisation",
+    "KernelCheck",
     "LatentCritic",
     "LatentNetwork",
     "LatentPolicy",
@@ -150,6 +152,7 @@ __all__ = [
     "behind_images",
     "build_encoder",
     "by_running_statistics",
+    "check_kernels",
     "compiling_elsewhere",
     "dropouts",
     "encoder_spec",

@@ -17,6 +17,7 @@ from scan_cases import (
 
 from resel.networks.ops import _scan_operator as scan_operator
 from resel.networks.ops._scan_inputs import ScanInputs
+from resel.networks.ops.checking import trusted
 from resel.networks.ops.reference import scan as reference_scan
 from resel.networks.ops.triton import scan as triton_scan
 
@@ -94,6 +95,10 @@ def test_gradcheck() -> None:
 
     with using(triton_scan):
         assert torch.autograd.gradcheck(function, [case[n] for n in TENSORS], fast_mode=True)
+
+
+def test_it_is_trusted() -> None:
+    assert trusted(triton_scan, torch.device("cpu")) is triton_scan
 
 
 def test_cuda_tensors_are_given_to_it() -> None:

@@ -8,6 +8,7 @@ and asking for one is an error.
 from __future__ import annotations
 
 import functools
+import warnings
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from resel.networks.ops._scan_inputs import ScanInputs
+from resel.networks.ops.checking import trusted
 from resel.networks.ops.cpu.strides import evenly_spaced
 from resel.networks.ops.reference import scan as reference_scan
 
@@ -45,22 +47,36 @@ def _kernels(device: str) -> Any:
 
         return scan_call
     if device == "cuda" and find_spec("triton") is not None:
-        from resel.networks.ops.triton import scan as triton_scan
+        try:
+            from resel.networks.ops.triton import scan as triton_scan
 
-        return triton_scan
+            return triton_scan
+        except Exception as error:  # an installation that is damaged, or too old
+            why = f"{type(error).__name__}: {error}"
+            warnings.warn(
+                f"Triton cannot be used ({why}): the scan takes torch's own operations, slower but "
+                "right. Install Triton again, in the release that belongs to torch.",
+                stacklevel=2,
+            )
     return reference_scan
+
+
+def _trusted(device: str, tensor: Tensor) -> Any:
+    """The same, but on a GPU what is wrong there is not used."""
+    kernels = _kernels(device)
+    return trusted(kernels, tensor.device) if device == "cuda" else kernels
 
 
 def _forward(device: str, *given: Any) -> tuple[Tensor, ...]:
     *inputs, initial_state, keep = given
-    return _kernels(device).forward(  # type: ignore[no-any-return]
+    return _trusted(device, inputs[0]).forward(  # type: ignore[no-any-return]
         ScanInputs(*inputs), initial_state, keep
     )
 
 
 def _backward(device: str, grad_y: Tensor, grad_final: Tensor, *given: Any) -> tuple[Tensor, ...]:
     *inputs, saved = given
-    return _kernels(device).backward(  # type: ignore[no-any-return]
+    return _trusted(device, grad_y).backward(  # type: ignore[no-any-return]
         grad_y, grad_final, ScanInputs(*inputs), saved
     )
 

@@ -1,0 +1,245 @@
+"""Is this installation in order? What `resel doctor` looks at: one finding after another."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from packaging.requirements import InvalidRequirement, Requirement
+
+from resel.benchmarks import cache_folder
+from resel.errors import ReselError
+from resel.networks import check_kernels
+from resel.runs import available_memory, describe_machine, format_bytes
+from resel.tasks import TaskSpec, all_tasks, is_installed, make_env
+
+State = Literal["good", "note", "missing", "bad"]
+_LITTLE_MEMORY = 2 << 30
+_LITTLE_DISK = 2 << 30
+_NOT_FOR_USERS = ("all", "dev")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    part: str
+    what: str
+    state: State
+    """missing is an extra that is not installed; only what is bad keeps resel from working."""
+    text: str
+
+
+def examine() -> Iterator[Finding]:
+    """Everything; what takes longest comes last."""
+    yield from _versions()
+    yield from _devices()
+    yield from _room()
+    yield from _extras()
+    yield from _simulators()
+    for device in _usable_devices():
+        yield from _kernels(device)
+
+
+def _versions() -> Iterator[Finding]:
+    yield Finding(
+        "versions", "python", "good", f"{platform.python_version()}, {platform.platform()}"
+    )
+    requirements = _requirements()
+    if not requirements:
+        text = "not installed: it runs from its source, and what it needs cannot be looked up"
+        yield Finding("versions", "resel", "note", text)
+    else:
+        yield Finding("versions", "resel", "good", importlib.metadata.version("resel"))
+    for needed in requirements:
+        if needed.marker is None:
+            yield _package(needed, "versions")
+
+
+def _package(needed: Requirement, part: str, absent: State = "bad") -> Finding:
+    """Whether a package is there, in a version that will do."""
+    try:
+        version = importlib.metadata.version(needed.name)
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(part, needed.name, absent, f"not installed: pip install '{needed}'")
+    if needed.specifier.contains(version, prereleases=True):
+        return Finding(part, needed.name, "good", version)
+    text = f"{version}, where {needed.specifier} is needed: pip install '{needed}'"
+    return Finding(part, needed.name, "bad", text)
+
+
+def _requirements(package: str = "resel") -> list[Requirement]:
+    """What an installed package asks for, its extras included."""
+    try:
+        texts = importlib.metadata.requires(package) or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    found = []
+    for text in texts:
+        try:
+            found.append(Requirement(text))
+        except InvalidRequirement:  # of a tool that is newer than this library
+            continue
+    return found
+
+
+def _of_extra(package: str, extra: str) -> list[Requirement]:
+    """What an extra of a package brings, and what the extras of that bring."""
+    found = [
+        needed
+        for needed in _requirements(package)
+        if needed.marker is not None
+        and needed.marker.evaluate({"extra": extra})
+        and not needed.marker.evaluate({"extra": ""})
+    ]
+    deeper = [(needed.name, name) for needed in found for name in needed.extras]
+    return found + [further for pair in deeper for further in _of_extra(*pair)]
+
+
+def _devices() -> Iterator[Finding]:
+    machine = describe_machine(torch.get_num_threads(), "cpu")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    instructions = torch.backends.cpu.get_cpu_capability()
+    text = f"{machine['cpu'] or 'unknown'}, {cores} cores, {instructions}"
+    yield Finding("devices", "cpu", "good", text)
+    yield from _gpus()
+    threads, load = torch.get_num_threads(), os.getloadavg()[0]
+    busy = load > (cores or 1) + 0.75
+    words = f"{threads} for large networks, 1 for small ones; the load of the machine is {load:.1f}"
+    more = ": it is busy, and everything takes longer" if busy else ""
+    yield Finding("devices", "threads", "note" if busy else "good", words + more)
+
+
+def _gpus() -> Iterator[Finding]:
+    """Each GPU, or a sentence on why there is none."""
+    reason = gpu_reason()
+    if reason is not None:
+        yield reason
+        return
+    for index in range(torch.cuda.device_count()):
+        properties = torch.cuda.get_device_properties(index)
+        text = f"{properties.name}, {format_bytes(properties.total_memory)}"
+        yield Finding("devices", f"cuda:{index}", "good", text)
+    if importlib.util.find_spec("triton") is None:
+        text = "not installed: the scan takes torch's own operations, right but slower"
+        yield Finding("devices", "triton", "note", f"{text}. pip install triton")
+
+
+def gpu_reason() -> Finding | None:
+    """Why no GPU can be used; None if one can."""
+    card = os.path.exists("/dev/nvidia0") or os.path.exists("/dev/kfd")
+    if torch.version.cuda is None and torch.version.hip is None:
+        if card:
+            text = "there is a GPU, but this torch is built for CPUs: install one built for it"
+            return Finding("devices", "gpu", "note", text)
+        return Finding("devices", "gpu", "good", "none, and none is needed: all runs on the CPU")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        if torch.cuda.is_available():
+            return None
+    said = " ".join(str(warning.message).partition("\n")[0] for warning in told)
+    if "driver" in said and "old" in said:
+        text = (
+            f"the driver is too old for this torch ({said}): update it, or install an older torch"
+        )
+        return Finding("devices", "gpu", "bad" if card else "note", text)
+    text = f"none that this torch can use{': ' + said if said else ''}; all runs on the CPU"
+    return Finding("devices", "gpu", "bad" if card else "good", text)
+
+
+def _usable_devices() -> list[torch.device]:
+    found = [torch.device("cpu")]
+    if gpu_reason() is None:
+        found += [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
+    return found
+
+
+def _room() -> Iterator[Finding]:
+    free = available_memory()
+    if free is None:
+        yield Finding("room", "memory", "note", "this system does not tell how much is free")
+    else:
+        few = ": the replay buffer of large tasks may not fit" if free < _LITTLE_MEMORY else ""
+        text = f"{format_bytes(free)} free{few}"
+        yield Finding("room", "memory", "note" if few else "good", text)
+    disk = shutil.disk_usage(Path.cwd()).free
+    few = ": checkpoints of large runs may not fit" if disk < _LITTLE_DISK else ""
+    text = f"{format_bytes(disk)} free in this folder{few}"
+    yield Finding("room", "disk", "note" if few else "good", text)
+    yield _cache(cache_folder())
+
+
+def _cache(folder: Path) -> Finding:
+    """Whether what was measured and compiled can be kept."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        text = f"{folder} cannot be written ({error.strerror}): name another in RESEL_CACHE"
+        return Finding("room", "cache", "note", text)
+    return Finding("room", "cache", "good", str(folder))
+
+
+def _extras() -> Iterator[Finding]:
+    """One line for each extra."""
+    known = bool(_requirements())
+    extras = importlib.metadata.metadata("resel").get_all("Provides-Extra") if known else []
+    for extra in extras or []:
+        if extra in _NOT_FOR_USERS:
+            continue
+        parts = [_package(needed, "extras", "missing") for needed in _of_extra("resel", extra)]
+        absent = [part.what for part in parts if part.state == "missing"]
+        if wrong := [f"{part.what} {part.text}" for part in parts if part.state == "bad"]:
+            yield Finding("extras", extra, "bad", "; ".join(wrong))
+        elif absent:
+            text = f"without {', '.join(absent)}: pip install 'resel[{extra}]'"
+            yield Finding("extras", extra, "missing", text)
+        else:
+            yield Finding("extras", extra, "good", ", ".join(f"{p.what} {p.text}" for p in parts))
+
+
+def _simulators() -> Iterator[Finding]:
+    """A few steps in one task of every family that can be made here."""
+    families: dict[str, TaskSpec] = {}
+    for task in all_tasks():
+        families.setdefault(task.family, task)
+    for family, task in families.items():
+        if not is_installed(task):
+            extra = task.needs.extra if task.needs else ""
+            text = f"{task.id}: pip install 'resel[{extra}]'"
+            yield Finding("simulators", family, "missing", text)
+            continue
+        try:
+            with closing(make_env(task.id)) as env:
+                env.reset(seed=1)
+                env.step(env.action_space.sample())
+        except ReselError as error:
+            yield Finding("simulators", family, "bad", str(error))
+        except Exception as error:  # whatever a simulator raises
+            text = f"{task.id} failed ({type(error).__name__}: {error})"
+            yield Finding("simulators", family, "bad", text)
+        else:
+            yield Finding("simulators", family, "good", f"{task.id} takes steps")
+
+
+def _kernels(device: torch.device) -> Iterator[Finding]:
+    part = f"kernels on {device}"
+    for check in check_kernels(device):
+        text = check.fault or f"differs from its reference by {check.deviation:.1e}"
+        if not check.good and device.type == "cpu":
+            text += ": do not train here; install numba and llvmlite again"
+        elif not check.good:
+            text += ": train with --device cpu, or update the driver, torch and Triton"
+        yield Finding(part, check.name, "good" if check.good else "bad", text)

@@ -1,0 +1,169 @@
+"""What `resel doctor` finds, and what it says of it."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from packaging.requirements import Requirement
+
+from resel import doctor
+from resel.cli import doctor as verb
+from resel.cli import main
+from resel.doctor import Finding, gpu_reason
+from resel.networks import kernel_checks
+from resel.tasks import get_task
+
+GOOD = Finding("room", "disk", "good", "much")
+
+
+def test_this_installation_is_well() -> None:
+    parts = (doctor._versions(), doctor._devices(), doctor._room(), doctor._extras())
+    findings = [finding for part in parts for finding in part]
+    assert not [finding for finding in findings if finding.state == "bad"]
+    named = {finding.what for finding in findings}
+    assert {"python", "resel", "torch", "cpu", "gpu", "threads", "memory", "disk"} <= named
+    assert {"mujoco", "report"} <= named and not {"all", "dev"} & named
+
+
+def test_every_kernel_is_right_here() -> None:
+    checks = list(kernel_checks.check_kernels(torch.device("cpu")))
+    assert all(check.good for check in checks), checks
+    names = " ".join(check.name for check in checks)
+    for part in ("scan", "convolution", "norm", "ELU", "softplus", "GRU", "heads", "mamba"):
+        assert part in names
+
+
+def test_a_wrong_kernel_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = kernel_checks.rms_norm
+    monkeypatch.setattr(kernel_checks, "rms_norm", lambda x, w, eps: right(x, w, eps) * 1.1)
+
+    def fails(*given: Any) -> Any:
+        raise RuntimeError("no such instruction\nand a long dump")
+
+    monkeypatch.setattr(kernel_checks, "causal_conv_silu", fails)
+    found = {finding.what: finding for finding in doctor._kernels(torch.device("cpu"))}
+    assert found["RMS norm"].state == found["causal convolution"].state == "bad"
+    assert found["GRU"].state == "good"
+    assert "differs from its reference by 1" in found["RMS norm"].text
+    assert found["causal convolution"].text.startswith("RuntimeError: no such instruction: do not")
+
+
+def test_nan_is_not_taken_for_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_checks, "rms_norm", lambda x, w, eps: x * w * torch.nan)
+    found = {finding.what: finding.state for finding in doctor._kernels(torch.device("cpu"))}
+    assert found["RMS norm"] == "bad"
+
+
+@pytest.mark.parametrize(
+    ("needed", "state", "text"),
+    [
+        ("numpy>=1", "good", "2."),
+        ("numpy>=99", "bad", "where >=99 is needed: pip install 'numpy>=99'"),
+        ("no-such-package>=1", "bad", "not installed: pip install 'no-such-package>=1'"),
+    ],
+)
+def test_packages(needed: str, state: str, text: str) -> None:
+    finding = doctor._package(Requirement(needed), "versions")
+    assert finding.state == state and text in finding.text
+
+
+def test_extras_of_extras_are_looked_at() -> None:
+    found = {needed.name for needed in doctor._of_extra("resel", "classic")}
+    assert any(name.startswith("pygame") for name in found), found
+
+
+@pytest.mark.parametrize(
+    ("cuda", "card", "told", "state", "text"),
+    [
+        (None, False, "", "good", "none is needed"),
+        (None, True, "", "note", "this torch is built for CPUs: install one built for it"),
+        ("13.0", False, "", "good", "all runs on the CPU"),
+        ("13.0", True, "", "bad", "none that this torch can use"),
+        (
+            "13.0",
+            True,
+            "The NVIDIA driver on your system is too old (found version 11040).\nMore",
+            "bad",
+            "the driver is too old for this torch (The NVIDIA driver on your system is too old",
+        ),
+    ],
+)
+def test_why_there_is_no_gpu(
+    cuda: str | None,
+    card: bool,
+    told: str,
+    state: str,
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unavailable() -> bool:
+        if told:
+            warnings.warn(told, stacklevel=1)
+        return False
+
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(torch.version, "hip", None)
+    monkeypatch.setattr(torch.cuda, "is_available", unavailable)
+    monkeypatch.setattr(doctor.os.path, "exists", lambda path: card and path == "/dev/nvidia0")
+    finding = gpu_reason()
+    assert finding is not None and finding.state == state and text in finding.text
+    assert "More" not in finding.text
+
+
+def test_a_gpu_without_triton_gets_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = type("Card", (), {"name": "Some GPU", "total_memory": 8 << 30})
+    monkeypatch.setattr(doctor, "gpu_reason", lambda: None)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: card)
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None)
+    gpu, triton = doctor._gpus()
+    assert (gpu.what, gpu.text) == ("cuda:0", "Some GPU, 8.0 GiB")
+    assert triton.state == "note" and "right but slower. pip install triton" in triton.text
+
+
+def test_simulators(monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = [get_task("TMaze-v0"), get_task("popgym-RepeatFirstEasy-v0"), get_task("AntDir-v0")]
+    monkeypatch.setattr(doctor, "all_tasks", lambda: tasks)
+    monkeypatch.setattr(doctor, "is_installed", lambda task: task.id != "AntDir-v0")
+    make = doctor.make_env
+
+    def broken(name: str) -> Any:
+        if "popgym" in name:
+            raise ZeroDivisionError("inside")
+        return make(name)
+
+    monkeypatch.setattr(doctor, "make_env", broken)
+    found = [(finding.state, finding.text) for finding in doctor._simulators()]
+    assert found == [
+        ("good", "TMaze-v0 takes steps"),
+        ("bad", "popgym-RepeatFirstEasy-v0 failed (ZeroDivisionError: inside)"),
+        ("missing", "AntDir-v0: pip install 'resel[mujoco]'"),
+    ]
+
+
+def test_little_room_is_noted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RESEL_CACHE", str(tmp_path / "file" / "below"))
+    monkeypatch.setattr(doctor, "available_memory", lambda: 10 << 20)
+    memory, _disk, cache = doctor._room()
+    assert memory.state == "note" and memory.text.startswith("10.0 MiB free: the replay buffer")
+    assert cache.state == "note" and "name another in RESEL_CACHE" in cache.text
+
+
+@pytest.mark.parametrize("bad", [0, 1, 2])
+def test_the_verdict(bad: int, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    missing = Finding("extras", "ray", "missing", "pip install 'resel[ray]'")
+    wrong = [Finding("kernels on cpu", f"[{i}]", "bad", "differs") for i in range(bad)]
+    monkeypatch.setattr(verb, "examine", lambda: iter([GOOD, missing, *wrong]))
+    assert main(["doctor"]) == (1 if bad else 0)
+    said = capsys.readouterr().out
+    assert "pip install 'resel[ray]'" in said and ("[0]" in said) == bool(bad)
+    verdict = ["All is well", "1 thing is bad", "2 things are bad"][bad]
+    assert said.splitlines()[-1].startswith(verdict)
+    assert main(["doctor", "--json"]) == (1 if bad else 0)
+    assert len(json.loads(capsys.readouterr().out)) == 2 + bad
