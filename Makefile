@@ -61,7 +61,7 @@ test-gpu: $(STAMP)  ## on a machine with a GPU: every kernel on it, and agents t
 	@$(BIN)/python -m pytest -q -rs -m gpu
 
 bench: $(STAMP)  ## measure speed and memory on this machine (it should be quiet)
-	@for part in scan update step scaling buffer; do \
+	@for part in scan update step scaling buffer startup; do \
 		echo "==> Measuring: $$part"; \
 		$(BIN)/resel bench $$part --out docs/results/performance || exit 1; \
 	done

@@ -128,6 +128,27 @@ def test_callbacks_that_cannot_be(make: Any, message: str) -> None:
         make()
 
 
+class Counted(list[Any]):
+    """A history that knows how often it was gone through."""
+
+    passes = 0
+
+    def __iter__(self) -> Any:
+        self.passes += 1
+        return super().__iter__()
+
+
+def test_a_long_history_is_not_gone_through_at_every_step(
+    tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    agent = RESeL(TASK, **{**tiny, "eval_every": 25})
+    history = agent._trainer.evaluator.history = Counted()
+    agent.learn(100, callback=[SaveBest(tmp_path / "best"), StopAtReturn(1e9)])
+    assert len(history) == 5 and (tmp_path / "best").exists()
+    assert history.passes <= 2 * len(history), "once for each evaluation, not for each step"
+    assert agent.evaluations == agent.evaluated and agent.evaluations is not agent.evaluated
+
+
 def test_learn_says_how_long_it_may_take(
     tiny: dict[str, Any], capsys: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from resel.benchmarks import methods
+from resel.benchmarks import methods, startup
 from resel.cli import main
 
 PARTS: dict[str, list[str]] = {
@@ -23,6 +23,7 @@ PARTS: dict[str, list[str]] = {
     "export": ["--steps", "20", "--encoder", "mlp"],
     "scaling": ["--size", "tiny", "--quick", "--encoders", "mlp"],
     "buffer": ["--steps", "2e4"],
+    "startup": [],
 }
 
 
@@ -233,8 +234,24 @@ def test_no_room_for_the_buffer(capsys: Any, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_no_room_for_a_long_trajectory(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resel.benchmarks.scaling.available_memory", lambda: 1000)
-    assert main(["bench", "scaling", *PARTS["scaling"]]) == 2
-    assert "use --quick or a smaller --size" in capsys.readouterr().err
+    result = measured(capsys, "scaling")
+    kept = {(point["steps"], point["length"]) for point in result["points"]}
+    left_out = {(point["steps"], point["length"]) for point in result["left_out"]}
+    assert left_out and not kept & left_out and {(1000, 1000), (1000, 50)} <= kept
+    assert all(point["needed_gb"] > 0 for point in result["left_out"])
+    assert main(["bench", "scaling", *PARTS["scaling"], "--repetitions", "1"]) == 0
+    assert "Left out: more memory than is free" in capsys.readouterr().out
+
+
+def test_startup(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = dict.fromkeys(startup.PROGRAMS, "pass") | {"first_update": "print(sum(range(10**6)))"}
+    monkeypatch.setattr(startup, "PROGRAMS", quick)
+    result = measured(capsys, "startup")
+    assert all(result[f"{name}_wall_s"] > 0 for name in quick)
+    beyond = result["first_update_cpu_s"] - result["import_torch_cpu_s"]
+    assert result["beyond_torch_s"] == beyond > 0
+    assert main(["bench", "startup", "--repetitions", "1"]) == 0
+    assert "train help" in capsys.readouterr().out
 
 
 def test_a_busy_machine_is_told(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:

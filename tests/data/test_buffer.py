@@ -295,3 +295,21 @@ def test_after_a_restore_only_what_was_restored_is_drawn() -> None:
     new.restore(new.read_index(old.state()), reading(data))
     assert new.sample_steps(200, rng)[0].max() < 13
     assert max(piece.begin + piece.length for piece in new.uniform_windows(200, 3, rng)) <= 13
+
+
+def test_windows_do_not_go_through_all_episodes_for_every_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    buffer = ReplayBuffer(200, OBSERVATION, ACTION)
+    for number in range(20):
+        buffer.add(episode(5 + number % 3, number))
+    made: list[int] = []
+    state = buffer.state
+    monkeypatch.setattr(buffer, "state", lambda: made.append(1) or state())
+    rng = np.random.default_rng(1)
+    for _ in range(10):
+        buffer.sample_windows(30, 4, rng)
+    assert len(made) == 1
+    buffer.add(episode(6, 20))
+    buffer.sample_windows(30, 4, rng)
+    assert len(made) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 
 from resel.cli import main
+from resel.config import Config
 from resel.data import ReplayBuffer, Trajectory
-from resel.runs import ReplayLog, preflight
+from resel.runs import ReplayLog, Run, preflight
 
 
 def test_a_buffer_that_does_not_fit_is_refused(
@@ -97,3 +99,27 @@ def soak(steps: int, tmp_path: Path, laps: float = 2.2) -> None:
 )
 def test_memory_is_flat_after_the_ring_is_full(steps: int, tmp_path: Path) -> None:
     soak(steps, tmp_path)
+
+
+def bytes_in(folder: Path) -> dict[str, int]:
+    """By name of the file, those of its numbers and of its episodes."""
+    found: dict[str, int] = {}
+    for path in folder.rglob("*"):
+        if path.is_file():
+            found[path.name] = max(found.get(path.name, 0), path.stat().st_size)
+    return found
+
+
+def test_checkpoints_are_no_larger_late_in_a_run(tiny: dict[str, Any], tmp_path: Path) -> None:
+    config = Config.build("toy/Box-v0", tiny, {"buffer_steps": 60, "checkpoint_every": 150})
+    sizes, folders = [], []
+    for steps in (150, 900):
+        with closing(Run(config.replace(steps=steps), tmp_path / str(steps))) as run:
+            run.train()
+            newest = run.directory.checkpoints()[-1]
+            sizes.append(sum(bytes_in(newest).values()))
+            folders.append(run.directory.replay_path)
+            assert len(run.directory.checkpoints()) <= 2
+    episodes, later = (sum(bytes_in(folder).values()) for folder in folders)
+    assert sizes[1] < sizes[0] + 3000, "evaluations, counters with more digits"
+    assert later < 3 * episodes and len(list(folders[1].iterdir())) <= 4

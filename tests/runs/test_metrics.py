@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import tracemalloc
 import types
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from resel.errors import (
     StorageError,
 )
 from resel.runs import MetricsLog, RunDirectory, read_metrics
+from resel.runs.metrics import each_metric
 
 
 def lines_of(folder: Path) -> list[dict[str, Any]]:
@@ -209,3 +211,31 @@ def test_wandb_gets_the_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         log.write("train", 3, {"loss": 1.5, "bad": math.nan, "note": "x"})
     assert calls[0]["id"] == calls[0]["name"] == tmp_path.name
     assert calls[1:] == [(3, {"train/loss": 1.5}), "end"]
+
+
+def test_lines_after_a_place(tmp_path: Path) -> None:
+    with MetricsLog(tmp_path, tensorboard=False) as log:
+        log.write("train", 1, {"loss": 0.5})
+        position = log.position()
+        log.write("train", 2, {"loss": math.nan})
+        log.write("event", 3, {"event": "x"})
+    with log.path.open("ab") as file:
+        file.write(b'{"step": 4, "kind": "tr')
+    later = list(each_metric(log.path, after=position))
+    assert [line["step"] for line in later] == [2, 3] and math.isnan(later[0]["loss"])
+    assert list(each_metric(log.path, after=10_000)) == []
+
+
+def test_going_on_takes_no_more_memory_for_a_longer_file(tmp_path: Path) -> None:
+    line = json.dumps({"step": 7, "kind": "train", **{f"value/{i}": i / 7 for i in range(20)}})
+    peaks = []
+    for count in (1000, 10_000):
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        (folder / "metrics.jsonl").write_text(f"{line}\n" * count)
+        with MetricsLog(folder, tensorboard=False) as log:
+            tracemalloc.start()
+            log.truncate_to(len(line) * count)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0] + 50_000, peaks

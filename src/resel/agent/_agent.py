@@ -219,7 +219,12 @@ class Agent:
     @property
     def evaluations(self) -> list[tuple[int, float, float]]:
         """Step, mean return and deviation of every evaluation so far."""
-        return list(self._trainer.evaluator.history)
+        return list(self.evaluated)
+
+    @property
+    def evaluated(self) -> Sequence[tuple[int, float, float]]:
+        """The same without a copy, to be read only: it grows as learning goes on."""
+        return self._trainer.evaluator.history
 
     def learn(
         self,

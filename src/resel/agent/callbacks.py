@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from resel.training import HELD_EVALUATIONS, Ending, TrainProgress, ending_by, i
 if TYPE_CHECKING:
     from resel.agent._agent import Agent
 
-History = list[tuple[int, float, float]]
+History = Sequence[tuple[int, float, float]]
 """Step, mean return and its standard deviation of each evaluation."""
 
 
@@ -61,7 +61,7 @@ class EvaluateEvery:
     steps: int
     episodes: int = 10
     env_kwargs: Mapping[str, Any] | None = None
-    history: History = field(default_factory=list, init=False)
+    history: list[tuple[int, float, float]] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         _check_count(self, "steps", "episodes")
@@ -116,11 +116,14 @@ class SaveBest:
     _seen: int | None = field(default=None, init=False, repr=False)
 
     def __call__(self, progress: LearnProgress) -> None:
-        history = [entry for entry in _history(self.of, progress) if entry[0] > 0]
+        history = _history(self.of, progress)
         if self._seen is None:  # what a run that goes on brings along was saved then
             self._seen = sum(step < progress.step for step, _, _ in history)
+        if len(history) == self._seen:  # as after most steps
+            return
         new, self._seen = len(history) > self._seen, len(history)
-        if new and history[-1][1] >= max(mean for _, mean, _ in history):
+        counted = [mean for step, mean, _ in history if step > 0]
+        if new and counted and history[-1][0] > 0 and history[-1][1] >= max(counted):
             progress.agent.save(self.path)
 
 
@@ -159,4 +162,5 @@ def _is_due(progress: LearnProgress, every: int) -> bool:
 
 
 def _history(of: EvaluateEvery | None, progress: LearnProgress) -> History:
-    return progress.agent.evaluations if of is None else of.history
+    """Not a copy: it is looked at after every step."""
+    return progress.agent.evaluated if of is None else of.history

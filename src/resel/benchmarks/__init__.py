@@ -10,6 +10,7 @@ from resel.benchmarks.methods import MethodsBench
 from resel.benchmarks.scaling import ScalingBench
 from resel.benchmarks.scan import ScanBench
 from resel.benchmarks.solve import SolveBench
+from resel.benchmarks.startup import StartupBench
 from resel.benchmarks.step import StepBench
 from resel.benchmarks.update import UpdateBench
 
@@ -33,6 +34,7 @@ PARTS: tuple[Bench, ...] = (
     ExportBench(),
     ScalingBench(),
     BufferBench(),
+    StartupBench(),
     SolveBench(),
     MethodsBench(),
 )

@@ -10,7 +10,7 @@ trajectory, as in the paper's figure.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -33,7 +33,7 @@ from resel.runs import available_memory
 from resel.training import Workload, compile_kernels, filled_buffer
 
 _BATCH_STEPS = 1000
-_LENGTHS = (100, 200, 500, 1000, 2000, 4000, 8000, 16_000)
+_LENGTHS = (100, 200, 500, 1000, 2000, 4000, 8000, 16_000, 32_000, 50_000)
 _BATCHES = (1000, 2000, 4000, 8000)
 _BLOCKS = (1, 2, 3, 4)
 _QUICK_LENGTHS, _QUICK_BATCHES, _QUICK_BLOCKS = (100, 1000, 2000), (1000, 2000), (1, 2)
@@ -88,14 +88,16 @@ class ScalingBench(Bench):
 
     def measure(self) -> Result:
         points: list[dict[str, Any]] = []
+        left_out: list[dict[str, Any]] = []
         layers: list[dict[str, Any]] = []
         cut: dict[str, float] = {}
         doubling: dict[str, float] = {}
         for encoder in dict.fromkeys(self.encoders):
             config = configure("", size=self.size, encoder=encoder, device="cpu")
             prepare_process(self.threads, config.network.width)
-            measured = _measure_encoder(config, sweeps(self.quick), self.repetitions)
+            measured, too_large = _measure_encoder(config, sweeps(self.quick), self.repetitions)
             points += measured.values()
+            left_out += too_large
             if encoder_spec(encoder).memory:
                 lengths = _QUICK_LENGTHS if self.quick else _LENGTHS
                 layers += _measure_layer(config, lengths, self.repetitions)
@@ -104,6 +106,7 @@ class ScalingBench(Bench):
             doubling[encoder] = measured[_DOUBLED]["update_ms"] / whole
         return {
             "points": points,
+            "left_out": left_out,
             "layers": layers,
             "cut_ratio": cut,
             "doubling_ratio": doubling,
@@ -117,6 +120,10 @@ class ScalingBench(Bench):
             names = ("update_ms", "update_ms_p10", "update_ms_p90", "memory_mb")
             numbers = (short(point[name]) for name in names)
             table.add_row(point["encoder"], *(f"{count:,}" for count in counts), *numbers)
+        missing = number_table("Left out: more memory than is free", "length", "steps", "GB")
+        for point in result["left_out"]:
+            sizes = (f"{point[name]:,}" for name in ("length", "steps"))
+            missing.add_row(point["encoder"], *sizes, short(point["needed_gb"]))
         ratios = number_table("", *result["cut_ratio"])
         for text, name in (
             ("1 x 1000 steps / 20 x 50", "cut_ratio"),
@@ -127,7 +134,7 @@ class ScalingBench(Bench):
         for layer in result["layers"]:
             numbers = (short(layer[name]) for name in ("forward_ms", "backward_ms"))
             alone.add_row(layer["encoder"], f"{layer['length']:,}", *numbers)
-        return [table, ratios, alone]
+        return [table, *([missing] if result["left_out"] else []), ratios, alone]
 
     def write(self, result: Result, folder: Path) -> list[Path]:
         table, picture = folder / "scaling.csv", folder / "scaling.png"
@@ -142,8 +149,8 @@ class ScalingBench(Bench):
 
 def _measure_encoder(
     config: Config, plan: dict[str, list[Point]], repetitions: int
-) -> dict[Point, dict[str, Any]]:
-    """The numbers of every point, all of them timed in turn."""
+) -> tuple[dict[Point, dict[str, Any]], list[dict[str, Any]]]:
+    """The numbers of every point, all of them timed in turn; points that would not fit."""
     compile_kernels(config, HALF_CHEETAH)
     points = sorted({point for sweep in plan.values() for point in sweep})
     networks = {
@@ -152,16 +159,19 @@ def _measure_encoder(
     }
     calls: dict[Point, Callable[[], Laps]] = {}
     memory: dict[Point, int] = {}
+    too_large: list[dict[str, Any]] = []
     for point in points:
-        if memory:
-            largest = max(memory, key=lambda seen: seen.steps)
-            _check_room(point, memory[largest] / largest.steps)
+        needed = _missing_room(point, memory)
+        if needed is not None:
+            facts = {"encoder": config.encoder, "length": point.length, "steps": point.steps}
+            too_large.append(facts | {"needed_gb": needed / 1e9})
+            continue
         calls[point] = _updating(networks[point.blocks], point)
         with peak_memory() as peak:
             calls[point]()
         memory[point] = peak.increase
     timings = interleave(list(calls.values()), repetitions, warmups=0)
-    return {
+    measured = {
         point: {
             "encoder": config.encoder,
             "sweeps": [name for name, sweep in plan.items() if point in sweep],
@@ -172,8 +182,9 @@ def _measure_encoder(
             **timings[str(point)].fields("update_ms"),
             "memory_mb": memory[point] / MB,
         }
-        for point in points
+        for point in calls
     }
+    return measured, too_large
 
 
 def _measure_layer(
@@ -223,12 +234,12 @@ def _updating(workload: Workload, point: Point) -> Callable[[], Laps]:
     return lambda: {str(point): seconds_of(cycle) / count}
 
 
-def _check_room(point: Point, bytes_per_step: float) -> None:
-    """Refuse before the machine runs out of memory, going by a smaller batch."""
+def _missing_room(point: Point, memory: Mapping[Point, int]) -> float | None:
+    """Bytes that a point may need, going by a smaller batch, if they are more than is free."""
     available = available_memory()
-    needed = _HEADROOM * bytes_per_step * point.steps
-    if available is not None and needed > available:
-        raise ConfigError(
-            f"A batch of {point.steps} steps may need {needed / 1e9:.1f} GB and this machine has "
-            f"{available / 1e9:.1f} GB free: use --quick or a smaller --size."
-        )
+    if not memory or available is None:
+        return None
+    largest = max(memory, key=lambda seen: seen.steps)
+    needed = _HEADROOM * memory[largest] / largest.steps * point.steps
+    # What the ratios are made of is measured anyway: it is small, and without it there is nothing.
+    return needed if needed > available and point not in (_WHOLE, _CUT, _DOUBLED) else None

@@ -176,13 +176,12 @@ class ReplayBuffer:
 
         Episodes are drawn in proportion to their steps; one that is shorter is taken whole.
         """
-        episodes = list(self._episodes)
-        ends = np.cumsum([episode.length for episode in episodes])
+        ends = self.index().ends  # made once for an episode, not for a batch
         pieces: list[EpisodeSlice] = []
         total = 0
         while total < steps:
             index = int(np.searchsorted(ends, rng.integers(self._steps), side="right"))
-            episode = episodes[index]
+            episode = self._episodes[index]
             size = min(length, episode.length)
             offset = int(rng.integers(episode.length - size + 1))
             at_end = offset + size == episode.length

@@ -15,7 +15,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,6 +23,7 @@ from resel.errors import (
     BadInputError,
     DamagedFileError,
     MissingDependencyError,
+    ReselError,
     RunDirectoryError,
     StorageError,
 )
@@ -100,12 +101,12 @@ class MetricsLog:
         if position < 0:
             raise BadInputError(f"position={position} cannot be: it must be at least 0.")
         self._cut(position)
-        kept = read_metrics(self.path)
+        last = max((int(line["step"]) for line in each_metric(self.path)), default=-1)
         if self._writer is not None:
             # TensorBoard reads its files in the order of their names, which hold whole seconds.
             time.sleep(1 - time.time() % 1)
         self._close_writer()  # the next one tells TensorBoard to forget the dropped steps
-        self._purge_step = max((int(line["step"]) for line in kept), default=-1) + 1
+        self._purge_step = last + 1
 
     def close(self) -> None:
         """Finish all files; may be called again."""
@@ -181,26 +182,41 @@ class MetricsLog:
 
 def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """All lines of a metrics.jsonl, without a last line that was cut off."""
+    return list(each_metric(path))
+
+
+def each_metric(path: str | os.PathLike[str], after: int = 0) -> Iterator[dict[str, Any]]:
+    """The same one by one, so that memory does not grow with the file; those after a place in it.
+
+    Lines are counted from there.
+    """
     where = Path(path)
     try:
-        lines = where.read_bytes().split(b"\n")
+        with where.open("rb") as file:
+            file.seek(after)
+            for number, line in enumerate(file, start=1):
+                if line.endswith(b"\n"):  # what follows the last newline is cut off
+                    yield _record(line, where, number)
     except OSError as error:
+        if isinstance(error, ReselError):
+            raise
         raise RunDirectoryError(
             f"{where} cannot be read ({error.strerror}). Give the metrics.jsonl of a run."
         ) from error
-    records = []
-    for number, line in enumerate(lines[:-1], start=1):  # what follows the last newline is cut off
-        try:
-            record = json.loads(line)
-            if not (isinstance(record, dict) and isinstance(record["step"], int)):
-                raise ValueError("it is not an object with a step")
-        except (ValueError, KeyError) as error:
-            raise DamagedFileError(
-                f"{where} is damaged in line {number}: {error}. Delete that line or use an "
-                "earlier copy."
-            ) from error
-        records.append(from_json(record))
-    return records
+
+
+def _record(line: bytes, where: Path, number: int) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+        if not (isinstance(record, dict) and isinstance(record["step"], int)):
+            raise ValueError("it is not an object with a step")
+    except (ValueError, KeyError) as error:
+        raise DamagedFileError(
+            f"{where} is damaged in line {number}: {error}. Delete that line or use an "
+            "earlier copy."
+        ) from error
+    found: dict[str, Any] = from_json(record)
+    return found
 
 
 def _start_wandb(folder: Path) -> Any:

@@ -30,7 +30,7 @@ from resel.runs.directory import (
 )
 from resel.runs.due import CheckpointsDue, is_of_steps, was_due_by_steps
 from resel.runs.machine import describe_machine, differences, numeric_machine
-from resel.runs.metrics import MetricsLog, read_metrics
+from resel.runs.metrics import MetricsLog, each_metric
 from resel.runs.outlook import notes, updates_planned
 from resel.runs.own_config import differing_settings
 from resel.runs.preflight import ENDED, Resume, check_memory, check_past, existing_directory
@@ -205,9 +205,10 @@ class Run:
     def _forget_after(self, position: int) -> None:
         """Bring the disk to the step the run goes on from, and note what is not exact in that."""
         with suppress(ReselError):  # what cannot be read is cut off
-            lines = read_metrics(self.directory.metrics_path)
             result = self.directory.read_result() or {}
-            self._reached = max([*(int(ln["step"]) for ln in lines), int(result.get("steps", 0))])
+            lines = each_metric(self.directory.metrics_path, after=position)
+            seen = max((int(line["step"]) for line in lines), default=0)
+            self._reached = max(seen, int(result.get("steps", 0)))
         self.log.truncate_to(position)
         self.directory.set_aside_after(self.trainer.step)
         self._replay.remove_unneeded(self.directory.checkpoints())
@@ -290,12 +291,13 @@ class Run:
         """Go on from a checkpoint; of what came after it only the events stay on record."""
         diverged_at = self.trainer.step
         self.trainer.roll_back(lambda trainer: restore_trainer(trainer, bundle, self._replay))
-        written = read_metrics(self.directory.metrics_path)
-        self.log.truncate_to(bundle.documents["run"]["metrics_position"])
+        position = bundle.documents["run"]["metrics_position"]
+        later = each_metric(self.directory.metrics_path, after=position)
+        events = [line for line in later if line.pop("kind") == "event"]
+        self.log.truncate_to(position)
         self.directory.drop_checkpoints_after(self.trainer.step)
-        for line in written[len(read_metrics(self.directory.metrics_path)) :]:
-            if line.pop("kind") == "event":
-                self.log.write("event", line.pop("step"), line)
+        for line in events:
+            self.log.write("event", line.pop("step"), line)
         self._best = max((mean for _, mean, _ in self.trainer.evaluator.history), default=None)
         self._evaluated = len(self.trainer.evaluator.history)
         count = self.trainer.monitor.rollbacks
