@@ -235,9 +235,11 @@ def test_no_room_for_the_buffer(capsys: Any, monkeypatch: pytest.MonkeyPatch) ->
 def test_no_room_for_a_long_trajectory(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resel.benchmarks.scaling.available_memory", lambda: 1000)
     result = measured(capsys, "scaling")
-    kept = {(point["steps"], point["length"]) for point in result["points"]}
-    left_out = {(point["steps"], point["length"]) for point in result["left_out"]}
-    assert left_out and not kept & left_out and {(1000, 1000), (1000, 50)} <= kept
+    kept, left_out = (
+        {(point["steps"], point["length"], point["blocks"]) for point in result[name]}
+        for name in ("points", "left_out")
+    )
+    assert left_out and not kept & left_out and {(1000, 1000, 1), (1000, 50, 1)} <= kept
     assert all(point["needed_gb"] > 0 for point in result["left_out"])
     assert main(["bench", "scaling", *PARTS["scaling"], "--repetitions", "1"]) == 0
     assert "Left out: more memory than is free" in capsys.readouterr().out

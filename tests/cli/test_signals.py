@@ -9,6 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
 from command import COMMAND
 
 
@@ -25,15 +26,45 @@ def read_until(process: subprocess.Popen[bytes], words: bytes, seconds: float) -
     return said
 
 
-def test_ctrl_c_while_kernels_are_compiled(tiny_flags: list[str], tmp_path: Path) -> None:
-    """With no kernel on disk the first update takes a minute; the answer does not."""
+def start(tiny_flags: list[str], tmp_path: Path, cores: set[int]) -> subprocess.Popen[bytes]:
+    """A run that has no kernel on disk, on these cores."""
     flags = [*tiny_flags, "--warmup-steps", "30", "--run-dir", str(tmp_path / "run")]
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [COMMAND, "train", "TMaze-v0", *flags, "--steps", "1e6", "--threads", "1"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env={**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_CACHE_DIR": str(tmp_path / "none")},
+        preexec_fn=lambda: os.sched_setaffinity(0, cores),
     )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="nothing goes on beside on one core")
+def test_ctrl_c_while_kernels_are_compiled_beside_the_warm_up(
+    tiny_flags: list[str], tmp_path: Path
+) -> None:
+    """The run need not wait for them to be stopped, and is saved."""
+    process = start(tiny_flags, tmp_path, os.sched_getaffinity(0))
+    try:
+        read_until(process, b"Compiling kernels for this machine while the warm-up plays", 120)
+        until = time.monotonic() + 120
+        while not list((tmp_path / "none").rglob("*.nbi")) and time.monotonic() < until:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        read_until(process, b"Go on with: ", 30)
+        process.wait(60)
+        assert process.returncode == 130
+        assert list((tmp_path / "run" / "checkpoints").iterdir())
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def test_ctrl_c_while_kernels_are_compiled(tiny_flags: list[str], tmp_path: Path) -> None:
+    """With no kernel on disk the first update takes a minute; the answer does not."""
+    process = start(tiny_flags, tmp_path, {min(os.sched_getaffinity(0))})
     try:
         read_until(process, b"Compiling kernels for this machine", 120)
         until = time.monotonic() + 120

@@ -14,6 +14,7 @@ from resel.cli import main
 from resel.config import Config
 from resel.data import ReplayBuffer, Trajectory
 from resel.runs import ReplayLog, Run, preflight
+from resel.training import divergence
 
 
 def test_a_buffer_that_does_not_fit_is_refused(
@@ -110,10 +111,14 @@ def bytes_in(folder: Path) -> dict[str, int]:
     return found
 
 
-def test_checkpoints_are_no_larger_late_in_a_run(tiny: dict[str, Any], tmp_path: Path) -> None:
-    config = Config.build("toy/Box-v0", tiny, {"buffer_steps": 60, "checkpoint_every": 150})
+def test_checkpoints_are_no_larger_late_in_a_run(
+    tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(divergence, "WINDOW", 5)  # or it would still fill
+    few = {"buffer_steps": 60, "checkpoint_every": 150, "updates_per_step": 0.02}
+    config = Config.build("toy/Box-v0", tiny, few)
     sizes, folders = [], []
-    for steps in (150, 900):
+    for steps in (750, 1500):  # in both, more episodes than their best mean is taken of
         with closing(Run(config.replace(steps=steps), tmp_path / str(steps))) as run:
             run.train()
             newest = run.directory.checkpoints()[-1]
@@ -121,5 +126,5 @@ def test_checkpoints_are_no_larger_late_in_a_run(tiny: dict[str, Any], tmp_path:
             folders.append(run.directory.replay_path)
             assert len(run.directory.checkpoints()) <= 2
     episodes, later = (sum(bytes_in(folder).values()) for folder in folders)
-    assert sizes[1] < sizes[0] + 3000, "evaluations, counters with more digits"
+    assert sizes[1] < sizes[0] + 500, "counters with more digits"
     assert later < 3 * episodes and len(list(folders[1].iterdir())) <= 4

@@ -103,15 +103,15 @@ def test_it_is_left_where_it_brings_nothing(
 ) -> None:
     stand_in(monkeypatch, "")
     trainer = make_trainer()
-    assert compiling.is_worth_it(trainer)
+    assert compiling.compiles_beside(trainer)
     trainer.train(30)
-    assert not compiling.is_worth_it(trainer), "the warm-up is over"
+    assert not compiling.compiles_beside(trainer), "the warm-up is over"
     trainer = make_trainer()
     monkeypatch.setattr(compiling, "_cores", lambda: 1)
-    assert not compiling.is_worth_it(trainer)
+    assert not compiling.compiles_beside(trainer)
     monkeypatch.setattr(compiling, "_cores", lambda: 2)
     monkeypatch.setattr(compiling, "kernels_are_compiled", lambda: True)
-    assert not compiling.is_worth_it(trainer)
+    assert not compiling.compiles_beside(trainer)
     with compiled_beside(trainer) as wait:
         assert wait == []
 

@@ -120,9 +120,11 @@ class ScalingBench(Bench):
             names = ("update_ms", "update_ms_p10", "update_ms_p90", "memory_mb")
             numbers = (short(point[name]) for name in names)
             table.add_row(point["encoder"], *(f"{count:,}" for count in counts), *numbers)
-        missing = number_table("Left out: more memory than is free", "length", "steps", "GB")
+        missing = number_table(
+            "Left out: more memory than is free", "blocks", "length", "steps", "GB"
+        )
         for point in result["left_out"]:
-            sizes = (f"{point[name]:,}" for name in ("length", "steps"))
+            sizes = (f"{point[name]:,}" for name in ("blocks", "length", "steps"))
             missing.add_row(point["encoder"], *sizes, short(point["needed_gb"]))
         ratios = number_table("", *result["cut_ratio"])
         for text, name in (
@@ -163,8 +165,8 @@ def _measure_encoder(
     for point in points:
         needed = _missing_room(point, memory)
         if needed is not None:
-            facts = {"encoder": config.encoder, "length": point.length, "steps": point.steps}
-            too_large.append(facts | {"needed_gb": needed / 1e9})
+            facts = {"encoder": config.encoder, **point._asdict(), "needed_gb": needed / 1e9}
+            too_large.append(facts)
             continue
         calls[point] = _updating(networks[point.blocks], point)
         with peak_memory() as peak:

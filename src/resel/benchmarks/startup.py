@@ -39,7 +39,7 @@ PROGRAMS = {
 
 @dataclass(frozen=True)
 class StartupBench(Bench):
-    """Time what happens before anything happens: imports, help, and the way to the first update."""
+    """Time what comes first: imports, help, and the way to an update."""
 
     name: ClassVar[str] = "startup"
 

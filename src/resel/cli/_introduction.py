@@ -8,7 +8,7 @@ from resel.cli.console import OUT, announce_compilation, escape, warn
 from resel.config import Config
 from resel.methods import get_method
 from resel.runs import Run, format_bytes
-from resel.training import describe_groups
+from resel.training import compiles_beside, describe_groups
 from resel.training.threads import suitable_threads, width_of
 
 
@@ -34,7 +34,7 @@ def introduce(run: Run, threads: int) -> None:
     if learner.device.type == "cpu" and suitable_threads(0, width_of(run.config)) is None:
         OUT.print("This is the paper's network, made for a GPU; --size tiny suits small tasks.")
     if learner.device.type == "cpu":
-        announce_compilation(OUT, in_warmup=run.trainer.step < settings.warmup_steps)
+        announce_compilation(OUT, in_warmup=compiles_beside(run.trainer))
     for note in run.notes:
         warn(note)
     if run.warm_start is not None:

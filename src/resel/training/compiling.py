@@ -26,7 +26,7 @@ _SIZES = (3, 2)
 """Of observations and actions: kernels are the same for all."""
 
 
-def is_worth_it(trainer: Trainer) -> bool:
+def compiles_beside(trainer: Trainer) -> bool:
     """Whether there are kernels to compile, a warm-up to do it in and a core to do it on."""
     warmup = trainer.config.training.warmup_steps
     if trainer.learner.device.type != "cpu" or trainer.step >= warmup or _cores() < 2:
@@ -41,7 +41,7 @@ def compiled_beside(trainer: Trainer) -> Iterator[list[Callback]]:
     Before the first update it waits for what is not compiled yet. A process that fails is nobody's
     trouble: the run then compiles by itself.
     """
-    if not is_worth_it(trainer):
+    if not compiles_beside(trainer):
         yield []
         return
     process = subprocess.Popen(
