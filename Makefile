@@ -10,8 +10,7 @@ STAMP := $(VENV)/.installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-all docs bench reproduce-smoke format clean
-.PHONY: help setup demo check test test-all test-gpu bench reproduce-smoke format clean
+.PHONY: help setup demo check test test-all test-gpu docs bench reproduce-smoke format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/make \1|\2/' \
@@ -54,6 +53,7 @@ docs: $(STAMP)  ## build the documentation into site/ (warnings are errors)
 	@echo "==> Building the site"
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --clean
 	@echo "==> Ready: open site/index.html"
+
 test-gpu: $(STAMP)  ## on a machine with a GPU: every kernel on it, and agents that learn there
 	@echo "==> Looking at this installation"
 	@$(BIN)/resel doctor

@@ -4,7 +4,6 @@ from resel.benchmarks._base import Bench, Result, run
 from resel.benchmarks.buffer import BufferBench
 from resel.benchmarks.cost import UpdateCost, measure_cost
 from resel.benchmarks.export import ExportBench
-from resel.benchmarks.kept_costs import KeptCosts, cost_key
 from resel.benchmarks.kept_costs import KeptCosts, cache_folder, cost_key
 from resel.benchmarks.methods import MethodsBench
 from resel.benchmarks.scaling import ScalingBench

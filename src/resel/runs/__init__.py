@@ -1,8 +1,7 @@
 """The run around a trainer: its directory, what it saves, and whether it may start or go on."""
 
-from resel.runs._files import whole_directory, write_file, writing
+from resel.runs._files import whole_directory, write_file, write_json, writing
 from resel.runs._reading import parse_json, read_regular
-from resel.runs._files import write_json
 from resel.runs.agents import (
     agent_step,
     check_agent_origin,
