@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 _NAME = "gymnasium"
 
@@ -68,3 +69,6 @@ class _Loader(Loader):
             sys.meta_path.remove(self._finder)
         if "resel.envs" not in sys.modules:  # which is on its way, and the tasks stand on it
             _register()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
