@@ -19,11 +19,7 @@ _STYLES = {"good": "green", "note": "yellow", "missing": "dim", "bad": "bold red
 
 @dataclass(frozen=True)
 class DoctorArguments:
-    """Look at versions, devices, kernels, simulators, memory and disk, and tell what is wrong.
-
-    Every kernel is compared with its reference on every device. The exit code is 1 if anything is
-    bad; extras that are not installed are not.
-    """
+    """Look whether this installation is in order, and tell what is not."""
 
     json: bool = False
     """Print a JSON list of findings and nothing else."""
