@@ -29,9 +29,12 @@ compares. The meaning of each is there, and in `resel methods --show NAME`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, TypedDict
 
 '''
+_ALSO = {"critic_observations": "Callable[[Any], Any]"}
+"""What an agent takes besides what a config can hold."""
 Fields = dict[str, tuple[list[Any], str]]
 """By name: the types that a setting has in different dataclasses, and its meaning."""
 
@@ -102,7 +105,8 @@ def _class(name: str, base: str, text: str, fields: Fields) -> str:
     lines = [f"class {name}({base}, total=False):", f'    """{text}"""\n']
     for field, (types, meaning) in fields.items():
         ordered = sorted(types, key=lambda kind: kind is NoneType)
-        lines.append(f"    {field}: {' | '.join(map(_spelled, ordered))}")
+        spelled = [*([_ALSO[field]] if field in _ALSO else []), *map(_spelled, ordered)]
+        lines.append(f"    {field}: {' | '.join(spelled)}")
         wrapped = textwrap.wrap(f'"""{meaning}"""', 96)
         lines += [f"    {line}" for line in wrapped]
     return "\n".join(lines) + "\n\n"

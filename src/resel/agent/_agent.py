@@ -26,7 +26,16 @@ from resel.agent._predict import predict
 from resel.agent.callbacks import LearnCallback, SeenBy, asked_return
 from resel.config import Config, SizeName
 from resel.deploy import Batch, CWeights, export_policy
-from resel.envs import AnyEnv, CheckedEnv, Env, EnvFactory, check_spaces, spaces_of
+from resel.envs import (
+    OF_FUNCTION,
+    AnyEnv,
+    CheckedEnv,
+    CriticSignal,
+    Env,
+    EnvFactory,
+    check_spaces,
+    spaces_of,
+)
 from resel.errors import ConfigError
 from resel.methods import (
     AUTO_STEPS,
@@ -47,6 +56,7 @@ from resel.runs import (
     is_policy_only,
     read_agent,
     save_agent,
+    saved_privileged,
     use_weights,
     warm_start,
 )
@@ -57,6 +67,8 @@ from resel.training import (
     Trainer,
     evaluate,
     make_task,
+    named_by_task,
+    signal_of,
 )
 from resel.training.threads import threads_for
 
@@ -111,6 +123,9 @@ class Agent:
     ) -> None:
         env = full_name(env) if isinstance(env, str) else env
         task, method = env if isinstance(env, str) else "", self._chosen(method)
+        function = settings.get("critic_observations")
+        if callable(function):  # a config holds words alone
+            settings["critic_observations"] = OF_FUNCTION
         if settings.get("init_from") is not None:  # the run may be resumed from another folder
             settings["init_from"] = os.path.abspath(settings["init_from"])
         self.choices: list[Choice] = []
@@ -135,23 +150,29 @@ class Agent:
             )
         elif method not in (None, config.method):
             raise ConfigError(f"The config is for {config.method}, not for {method}.")
-        self._start(env, config if config.task == task else config.replace(task=task))
+        config = named_by_task(config if config.task == task else config.replace(task=task))
+        signal = signal_of(config, function if callable(function) else None)
+        self._start(env, config, signal)
 
     def _start(
         self,
         env: str | Env | EnvFactory,
         config: Config,
+        signal: CriticSignal | None,
         saved: Bundle | None = None,
         origin: Origin | None = None,
     ) -> None:
         """Make environments and learner, and take over a saved agent, or weights to begin with."""
-        envs, evaluation = envs_of(env, config)
+        envs, evaluation = envs_of(env, config, signal)
         if saved is not None:
             check_agent_origin(saved, envs[0], config.task)
         check_separate([*envs, *([evaluation] if evaluation else [])])
         with threads_for(config):
-            self._trainer = Trainer(config, envs, evaluation)
+            privileged = None if saved is None else saved_privileged(saved)
+            self._trainer = Trainer(config, envs, evaluation, privileged)
         self._env, self._origin = envs[0], origin
+        self.critic_signal = signal
+        """What the critic reads in the environments and the policy never does, if there is such."""
         self._sampling = torch_stream(config.training.seed, "predict", self.learner.device)
         self.policy_only = saved is not None and is_policy_only(saved)
         """Whether it was saved without what it would need to learn on."""
@@ -253,7 +274,9 @@ class Agent:
         steps, callbacks = whole_number("learn", total_timesteps), callbacks_of(callback)
         options, total = RunOptions(run_dir, resume, wandb, force), self.num_timesteps + steps
         if eval_env is not None:
-            self._trainer.evaluator.env = evaluation_env(eval_env, self.config, self._env)
+            self._trainer.evaluator.env = evaluation_env(
+                eval_env, self.config, self._env, self.critic_signal
+            )
         told, say = [SeenBy(self, callback) for callback in callbacks], speaker(progress_bar)
         self.stopped_because = None
         with threads_for(self.config):
@@ -356,6 +379,7 @@ class Agent:
             make_task(config, evaluation=True, render_mode=render_mode),
             name="The evaluation environment",
             longest=own.buffer_steps,
+            signal=self.critic_signal,
         )
         check_spaces(checked, spaces_of(self._env), "the evaluation environment")
         check_episodes(config, checked)
@@ -418,12 +442,14 @@ class Agent:
         env: str | Env | EnvFactory | None = None,
         *,
         device: str = "auto",
+        critic_observations: Callable[[Env], Any] | None = None,
     ) -> Self:
         """Read an agent back, or the newest one of a run directory.
 
         `env` is needed where it was not trained on a named task. The agent of a run goes on where
         the run stood once it learns: with its optimisers and random streams and, in the same task,
-        its replay buffer. The run itself is only read.
+        its replay buffer. The run itself is only read. Where the critic reads a function of the
+        environment, learning needs it again, as `critic_observations`; acting does not.
         """
         config, bundle = read_agent(path)
         if cls._method not in (None, config.method):
@@ -450,7 +476,8 @@ class Agent:
         )
         agent = cls.__new__(cls)
         agent.choices = []
-        agent._start(task, config, bundle, Origin.of(path, same_task))
+        signal = signal_of(config, critic_observations, to_act=True)
+        agent._start(task, config, signal, bundle, Origin.of(path, same_task))
         return agent
 
     def close(self) -> None:

@@ -9,7 +9,16 @@ from typing import Any
 import gymnasium
 
 from resel.config import Config, SizeName, TrainingConfig
-from resel.envs import CheckedEnv, Env, EnvFactory, SubprocEnv, build
+from resel.envs import (
+    OF_FUNCTION,
+    OF_TASK,
+    CheckedEnv,
+    CriticSignal,
+    Env,
+    EnvFactory,
+    SubprocEnv,
+    build,
+)
 from resel.errors import ConfigError
 from resel.methods import (
     AUTO_STEPS,
@@ -68,9 +77,9 @@ def world_of(env: str | Env | EnvFactory, settings: Mapping[str, Any]) -> World 
 
     None for what is no environment.
     """
-    limit = settings.get("max_episode_steps")
+    limit, signal = settings.get("max_episode_steps"), _named(settings.get("critic_observations"))
     if isinstance(env, gymnasium.Env):
-        return World.of(CheckedEnv(env), limit)
+        return World.of(CheckedEnv(env, signal=signal), limit)
     if isinstance(env, str):
         given = {**settings.get("env_kwargs", {})}
         made = make_env(env, env_kwargs={k: 1 if v == "seed" else v for k, v in given.items()})
@@ -78,9 +87,17 @@ def world_of(env: str | Env | EnvFactory, settings: Mapping[str, Any]) -> World 
         return None
     elif settings.get("env_workers"):  # it may not be possible, or not safe, to make it here
         timeout = settings.get("env_timeout", TrainingConfig().env_timeout)
-        with closing(SubprocEnv(env, timeout)) as worker:
+        with closing(SubprocEnv(env, timeout, signal=signal)) as worker:
             return World.of(worker.ready(), limit)
     else:
         made = build(env, "The environment")
     with closing(made):
-        return World.of(CheckedEnv(made), limit)
+        return World.of(CheckedEnv(made, signal=signal), limit)
+
+
+def _named(critic_observations: Any) -> CriticSignal | None:
+    """What the policy does not see of an observation, if words say so."""
+    plain = isinstance(critic_observations, str)
+    if not plain or critic_observations in (OF_TASK, OF_FUNCTION):
+        return None
+    return CriticSignal.of(critic_observations)

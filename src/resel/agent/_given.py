@@ -10,10 +10,19 @@ import numpy as np
 
 from resel.agent.callbacks import LearnCallback
 from resel.config import MOST_STEPS, Config
-from resel.envs import AnyEnv, CheckedEnv, Env, EnvFactory, build, check_spaces, spaces_of
+from resel.envs import (
+    AnyEnv,
+    CheckedEnv,
+    CriticSignal,
+    Env,
+    EnvFactory,
+    build,
+    check_spaces,
+    spaces_of,
+)
 from resel.errors import ConfigError
 from resel.methods import check_episodes
-from resel.training import make_envs, make_task, task_envs
+from resel.training import make_envs, make_task, named_envs
 
 
 def whole_number(verb: str, count: Any) -> int:
@@ -39,11 +48,16 @@ def callbacks_of(given: Any) -> list[LearnCallback]:
     return list(several)
 
 
-def envs_of(env: str | Env | EnvFactory, config: Config) -> tuple[list[AnyEnv], AnyEnv | None]:
-    """Environments to train in, and where there can be more than one, one to evaluate in."""
+def envs_of(
+    env: str | Env | EnvFactory, config: Config, signal: CriticSignal | None
+) -> tuple[list[AnyEnv], AnyEnv | None]:
+    """Environments to train in, and where there can be more than one, one to evaluate in.
+
+    `signal` is what the critic is to read there.
+    """
     settings = config.training
     if isinstance(env, str):
-        return task_envs(config)
+        return named_envs(config, signal)
     if isinstance(env, gymnasium.Env):
         asked = settings.num_envs > 1, settings.env_workers, settings.env_restarts > 0
         for name, too_much in zip(("num_envs", "env_workers", "env_restarts"), asked, strict=True):
@@ -52,9 +66,8 @@ def envs_of(env: str | Env | EnvFactory, config: Config) -> tuple[list[AnyEnv], 
                     f"{name}={getattr(settings, name)} needs more than one environment: give a "
                     "function that makes one instead of the environment itself."
                 )
-        return [
-            CheckedEnv(env, limit=settings.max_episode_steps, longest=settings.buffer_steps)
-        ], None
+        limit, longest = settings.max_episode_steps, settings.buffer_steps
+        return [CheckedEnv(env, limit=limit, longest=longest, signal=signal)], None
     if isinstance(env, gymnasium.vector.VectorEnv):
         raise ConfigError(
             f"env={env!r} is several environments in one: give the name or a function that makes "
@@ -64,7 +77,7 @@ def envs_of(env: str | Env | EnvFactory, config: Config) -> tuple[list[AnyEnv], 
         raise ConfigError(
             f"env={env!r} is neither a name, nor an environment, nor a function that makes one."
         )
-    return make_envs(settings, env, env)
+    return make_envs(settings, env, env, signal)
 
 
 def check_separate(envs: Sequence[AnyEnv]) -> None:
@@ -77,7 +90,9 @@ def check_separate(envs: Sequence[AnyEnv]) -> None:
         )
 
 
-def evaluation_env(env: str | Env | EnvFactory, config: Config, own: AnyEnv) -> CheckedEnv:
+def evaluation_env(
+    env: str | Env | EnvFactory, config: Config, own: AnyEnv, signal: CriticSignal | None
+) -> CheckedEnv:
     """The caller's environment to evaluate in, refused if an agent of `own` cannot act there."""
     made: Any = env
     if isinstance(env, str):
@@ -89,7 +104,7 @@ def evaluation_env(env: str | Env | EnvFactory, config: Config, own: AnyEnv) -> 
             f"eval_env={env!r} is neither a name, nor an environment, nor a function that "
             "makes one."
         )
-    checked = CheckedEnv(made, name="The evaluation environment")
+    checked = CheckedEnv(made, name="The evaluation environment", signal=signal)
     check_spaces(checked, spaces_of(own), "eval_env")
     check_episodes(config.replace(task=env if isinstance(env, str) else ""), checked)
     check_separate([own, checked])

@@ -6,6 +6,7 @@ compares. The meaning of each is there, and in `resel methods --show NAME`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, TypedDict
 
 
@@ -90,6 +91,10 @@ class RESeLKeywords(LoopKeywords, total=False):
     """Where an automatic LR_CE starts; None takes 0.03 of that of the other layers."""
     lr_scope: Literal["encoder", "rnn"]
     """What LR_CE covers: the whole context encoder, or its recurrent layers alone."""
+    critic_observations: Callable[[Any], Any] | str | None
+    """What the critic alone reads at each step, beside the history: entries of `info` (hidden), of
+    a Dict observation (obs:velocity, which the policy then does not see), several with commas;
+    `task` takes what a task of ours names. In Python also a function of the environment."""
     lr_policy: float
     """Learning rate of everything else in the policy (LR_other)."""
     lr_critic: float
@@ -198,6 +203,10 @@ class AgentKeywords(LoopKeywords, total=False):
     """Where an automatic LR_CE starts; None takes 0.03 of that of the other layers."""
     lr_scope: Literal["encoder", "rnn"]
     """What LR_CE covers: the whole context encoder, or its recurrent layers alone."""
+    critic_observations: Callable[[Any], Any] | str | None
+    """What the critic alone reads at each step, beside the history: entries of `info` (hidden), of
+    a Dict observation (obs:velocity, which the policy then does not see), several with commas;
+    `task` takes what a task of ours names. In Python also a function of the environment."""
     lr_policy: float
     """Learning rate of everything else in the policy (LR_other)."""
     lr_critic: float

@@ -49,10 +49,11 @@ def context_embeddings(
     """
     owned = env is None or isinstance(env, str)
     heard = _Listening(_world(agent, env))
-    stage = CheckedEnv(heard, limit=agent.config.training.max_episode_steps)
+    limit = agent.config.training.max_episode_steps
+    stage = CheckedEnv(heard, limit=limit, signal=agent.critic_signal)
     try:
         found = Dimensions.of(stage.observation, stage.action)
-        if found != agent.learner.dims:
+        if found != agent.learner.dims._replace(privileged=0):
             raise BadInputError(f"The agent acts in {agent.learner.dims}, not in {found}.")
         trajectories = record_episodes(agent.actor, stage, evaluation_seeds(seed, episodes))
     finally:

@@ -51,6 +51,7 @@ def _as_json(task: TaskSpec) -> dict[str, Any]:
     needs = None if task.needs is None else task.needs.extra
     return {
         **{name: getattr(task, name) for name in names},
+        "critic_observations": task.critic_observations,
         "needs": needs,
         "installed": is_installed(task),
     }

@@ -26,6 +26,7 @@ from resel.methods import AUTO_STEPS, Choice, auto_choices, get_method, methods,
 from resel.networks import encoders
 from resel.runs import Resume, default_run_path
 from resel.tasks import full_name, get_task, make_env
+from resel.training import named_by_task
 
 _SIZE_TEXT = ", ".join(f"{name}: {factor:g}" for name, factor in SIZES.items())
 
@@ -107,7 +108,7 @@ class TrainArguments(Generic[_Algorithm, _Network, _Encoder]):
     @property
     def config(self) -> Config:
         """The complete settings."""
-        return Config(
+        config = Config(
             full_name(self.task),
             self.method,
             self.encoder,
@@ -116,6 +117,7 @@ class TrainArguments(Generic[_Algorithm, _Network, _Encoder]):
             self.encoder_settings,
             self.training,
         )
+        return named_by_task(config)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -156,7 +158,7 @@ def _chosen(argv: Sequence[str]) -> tuple[TrainArguments[Any, Any, Any], list[Ch
     # Once to learn which environment and how many steps are meant, once with what follows from it.
     bare = configure("", **{**chosen, "preset": "paper"})
     plain = _parsed(bare, named, _with_task(bare, named, argv))
-    settings = dataclasses.asdict(plain.training)
+    settings = {**dataclasses.asdict(plain.algorithm), **dataclasses.asdict(plain.training)}
     steps = AUTO_STEPS if value_of("--steps", argv) is None else plain.training.steps
     try:
         world = world_of(plain.task, settings)

@@ -13,6 +13,7 @@ from resel.envs.checked import (
     spaces_of,
     warn_user,
 )
+from resel.envs.critic_signal import CRITIC, OF_FUNCTION, OF_TASK, CriticSignal
 from resel.envs.images import FlatImage, ImageShape
 from resel.envs.limits import DEFAULT_EPISODE_CAP, DefaultLimit, own_limit
 from resel.envs.restarts import Restarts
@@ -23,11 +24,15 @@ from resel.envs.tracebacks import own_traceback
 
 __all__ = [
     "COLUMNS",
+    "CRITIC",
     "DEFAULT_EPISODE_CAP",
+    "OF_FUNCTION",
+    "OF_TASK",
     "ActionSpec",
     "AnyEnv",
     "AutoresetHelper",
     "CheckedEnv",
+    "CriticSignal",
     "DefaultLimit",
     "Env",
     "EnvFactory",

@@ -48,20 +48,30 @@ class _Player:
     def make(self, recipe: bytes) -> tuple[spaces.Space[Any], spaces.Space[Any], str, int | None]:
         """Make the environment that the pickled function makes; its spaces, title and horizon."""
         try:
-            make = pickle.loads(recipe)
+            make, read = pickle.loads(recipe)
         except Exception as error:
             raise EnvironmentFault(
                 f"{self._name} cannot be made in a process of its own, where the function that "
                 f"makes it is not found ({type(error).__name__}: {error}). Define it in a module "
                 "that can be imported."
             ) from error
+        try:
+            signal = pickle.loads(read)
+        except Exception as error:
+            raise EnvironmentFault(
+                f"{self._name}: the function given as critic_observations is not found in a "
+                f"process of its own ({type(error).__name__}: {error}). Define it in a module that "
+                "can be imported."
+            ) from error
         env = build(make, self._name)
-        self._env = CheckedEnv(env, name=self._name, tell=self.notices.append, **self._options)
+        self._env = CheckedEnv(
+            env, name=self._name, tell=self.notices.append, signal=signal, **self._options
+        )
         return env.observation_space, env.action_space, title(env), self._env.horizon
 
-    def reset(self, asked: tuple[int, int | None]) -> tuple[NDArray[np.float32], Told]:
+    def reset(self, asked: tuple[int, int | None]) -> tuple[NDArray[np.float32], Told, str | None]:
         assert self._env is not None
-        return self._env.reset(*asked), self._env.told
+        return self._env.reset(*asked), self._env.told, self._env.untold
 
     def step(self, action: NDArray[np.float32]) -> StepResult:
         assert self._env is not None

@@ -16,6 +16,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from resel.envs.critic_signal import CRITIC, CriticSignal, SignalReader
 from resel.envs.limits import DEFAULT_EPISODE_CAP, own_limit
 from resel.envs.spaces import ActionSpec, ObservationSpec
 from resel.envs.told import Told, check_alike, check_task, read_told
@@ -56,6 +57,8 @@ class StepResult(NamedTuple):
     """What `info["success"]` said; None if it said nothing."""
     episode: int | None = None
     """Which episode of a trial of several it was, from 0 on, as `info["episode"]` said."""
+    critic: NDArray[np.float32] | None = None
+    """What the critic alone reads after this step; None where nothing is asked for."""
 
 
 class AnyEnv(ABC):
@@ -71,6 +74,8 @@ class AnyEnv(ABC):
     """What the last reset told beside the observation."""
     columns: Mapping[str, int] | None = None
     """The sizes of what every reset tells; None before the first."""
+    untold: str | None = None
+    """What the critic is to read and the last reset did not give, in words."""
 
     @abstractmethod
     def reset(self, seed: int, task: int | None = None) -> NDArray[np.float32]:
@@ -119,7 +124,7 @@ class CheckedEnv(AnyEnv):
 
     `make` is how to make it again. Episodes are truncated after `limit` steps, by default the
     environment's own limit or `DEFAULT_EPISODE_CAP`, and never get longer than `longest`. `tell`
-    hears, once each, of what is odd but can be lived with.
+    hears, once each, of what is odd but can be lived with. `signal` is what the critic is to read.
     """
 
     def __init__(
@@ -131,10 +136,13 @@ class CheckedEnv(AnyEnv):
         limit: int | None = None,
         longest: int | None = None,
         tell: Callable[[str], None] = warn_user,
+        signal: CriticSignal | None = None,
     ) -> None:
         self.name, self.env = name, env
         self.called = f"{name} ({title(env)})"
-        self.observation = ObservationSpec.of(self._space("observation_space"))
+        space = self._space("observation_space")
+        self.observation = ObservationSpec.of(space, signal.entries if signal else ())
+        self._signal = SignalReader(signal, space, self.called) if signal else None
         self.action = ActionSpec.of(self._space("action_space"))
         self._make, self._tell = make, tell
         wanted = limit or own_limit(env)
@@ -176,7 +184,12 @@ class CheckedEnv(AnyEnv):
         where = f"reset(seed={seed})"
         self._check_spaces_kept(where)
         first = self._encode(start[0], where)
-        self.hear(read_told(start[1], self.called, where), self.called)
+        told = read_told(start[1], self.called, where)
+        if self._signal is not None:
+            signal = self._signal.begin(self.env, *start, where)
+            told |= {} if signal is None else {CRITIC: signal}
+            self.untold = self._signal.missing
+        self.hear(told, self.called)
         if task is not None:
             check_task(self.told, task, self.called)
         return first
@@ -210,10 +223,14 @@ class CheckedEnv(AnyEnv):
             ) from error
         value = self._reward(reward, where)
         encoded = self._encode(observation, where)
+        signal = None
+        if self._signal is not None:
+            signal = self._signal.after_step(self.env, observation, info, where)
         if self._steps >= self._cap and not terminated:
             truncated = True
             self._tell_of_cap()
-        return StepResult(encoded, value, bool(terminated), bool(truncated), success, episode)
+        ended = bool(terminated), bool(truncated)
+        return StepResult(encoded, value, *ended, success, episode, signal)
 
     @property
     def can_rebuild(self) -> bool:
@@ -252,7 +269,7 @@ class CheckedEnv(AnyEnv):
         }
         for name, spec in specs.items():
             space = self._space(name)
-            if space is not spec.space and type(spec).of(space).to_json() != spec.to_json():
+            if space is not spec.space and spec.like(space).to_json() != spec.to_json():
                 raise EnvironmentFault(
                     f"{self.called} changed its {name} at {where}, from {spec.space} to {space}: "
                     "the spaces of an environment must stay as they were when it was made."
@@ -352,7 +369,7 @@ def build(make: EnvFactory, name: str) -> Env:
 def check_rebuilt(env: AnyEnv, observation: Any, action: Any) -> None:
     """Refuse a new environment with other spaces than the one it takes the place of."""
     before = (env.observation.to_json(), env.action.to_json())
-    now = (ObservationSpec.of(observation).to_json(), ActionSpec.of(action).to_json())
+    now = (env.observation.like(observation).to_json(), env.action.like(action).to_json())
     if before != now:
         raise EnvironmentFault(f"{env.name} came back with other spaces: {now}, before {before}.")
 

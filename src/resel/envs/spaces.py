@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,22 +34,29 @@ class ObservationSpec:
     space: spaces.Space[Any]
     size: int
     _vector_shape: tuple[int, ...] | None = field(repr=False, compare=False)
+    without: frozenset[str] = frozenset()
+    """Entries of a Dict observation that are passed over where they come."""
 
     @classmethod
-    def of(cls, space: spaces.Space[Any]) -> ObservationSpec:
+    def of(cls, space: spaces.Space[Any], without: Collection[str] = ()) -> ObservationSpec:
         """Refuses spaces that have no fixed number of entries."""
+        space = _left_out(space, without)
         _refuse_unsupported(space, "observation")
         size = int(spaces.flatdim(space))
         if size == 0:
             raise UnsupportedSpaceError(f"The observation space {space} holds no numbers at all.")
         vector = isinstance(space, spaces.Box) and len(space.shape) == 1
-        return cls(space, size, space.shape if vector else None)
+        return cls(space, size, space.shape if vector else None, frozenset(without))
+
+    def like(self, space: spaces.Space[Any]) -> ObservationSpec:
+        """That of another space, with the same entries left out."""
+        return self.of(space, self.without)
 
     def encode(self, obs: Any) -> NDArray[np.float32]:
         """One observation as a new array of shape (size,), checked for shape and finiteness."""
         if self._vector_shape is not None:
             return floats(obs, self._vector_shape, "observation")
-        return _encode(self.space, obs, "observation")
+        return _encode(self.space, self._seen(obs), "observation")
 
     def encode_batch(self, obs: Any, rows: int) -> NDArray[np.float32]:
         """`rows` observations as (rows, size): an array, or for Tuple and Dict a list of them."""
@@ -69,8 +77,13 @@ class ObservationSpec:
             )
         flat = np.empty((rows, self.size), np.float32)
         for row, one in enumerate(obs):
-            flat[row] = _encode(self.space, one, f"observation {row} of the batch")
+            flat[row] = _encode(self.space, self._seen(one), f"observation {row} of the batch")
         return flat
+
+    def _seen(self, obs: Any) -> Any:
+        if not self.without or not isinstance(obs, Mapping):
+            return obs
+        return {key: value for key, value in obs.items() if key not in self.without}
 
     def bounds(self) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
         """The lowest and highest encoded observation declared; None if nothing is bounded."""
@@ -138,6 +151,19 @@ def _encode(space: spaces.Space[Any], obs: Any, name: str) -> NDArray[np.float32
     return np.concatenate([_encode(s, part, where) for where, s, part in parts])
 
 
+def _left_out(space: spaces.Space[Any], without: Collection[str]) -> spaces.Space[Any]:
+    """A Dict space but for these entries; any other as it is."""
+    if not isinstance(space, spaces.Dict) or not set(without) & set(space.spaces):
+        return space
+    left = OrderedDict((key, part) for key, part in space.spaces.items() if key not in without)
+    if not left:
+        raise UnsupportedSpaceError(
+            f"Without {', '.join(without)} nothing is left of the observation space {space}: leave "
+            "the policy something to see."
+        )
+    return spaces.Dict(left)
+
+
 def _refuse_unsupported(space: spaces.Space[Any], where: str) -> None:
     match space:
         case spaces.Tuple():
@@ -179,6 +205,10 @@ class ActionSpec:
             "use a bounded Box, Discrete or MultiDiscrete, for example through "
             "gymnasium.wrappers.TransformAction."
         )
+
+    def like(self, space: spaces.Space[Any]) -> ActionSpec:
+        """That of another space."""
+        return self.of(space)
 
     @property
     def stored_size(self) -> int:

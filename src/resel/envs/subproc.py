@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from resel.envs._worker_main import serve
 from resel.envs.checked import AnyEnv, EnvFactory, StepResult, check_rebuilt, warn_user
+from resel.envs.critic_signal import CriticSignal
 from resel.envs.spaces import ActionSpec, ObservationSpec
 from resel.errors import ConfigError, EnvironmentFault, ReselError
 
@@ -39,10 +40,16 @@ class SubprocEnv(AnyEnv):
     """
 
     def __init__(
-        self, make: EnvFactory, timeout: float, *, name: str = "The environment", **options: Any
+        self,
+        make: EnvFactory,
+        timeout: float,
+        *,
+        name: str = "The environment",
+        signal: CriticSignal | None = None,
+        **options: Any,
     ) -> None:
         self.name, self._called, self._timeout = name, name, timeout
-        self._recipe, self._options = _pickled(make), options
+        self._recipe, self._signal, self._options = _pickled(make, signal), signal, options
         self._launch()
 
     def ready(self) -> Self:
@@ -52,7 +59,9 @@ class SubprocEnv(AnyEnv):
             self._called = f"{self.name} ({title})"
             if hasattr(self, "observation"):
                 check_rebuilt(self, observation, action)
-            self.observation, self.action = ObservationSpec.of(observation), ActionSpec.of(action)
+            unseen = self._signal.entries if self._signal else ()
+            self.observation = ObservationSpec.of(observation, unseen)
+            self.action = ActionSpec.of(action)
         except BaseException:
             self._end()
             raise
@@ -65,7 +74,7 @@ class SubprocEnv(AnyEnv):
         self._steps = 0
         self._ask("reset", (seed, task), f"reset(seed={seed})")
         observation: NDArray[np.float32]
-        observation, told = self._answer()
+        observation, told, self.untold = self._answer()
         self.hear(told, self._called)  # here as well: a process started anew knows no first reset
         return observation
 
@@ -193,9 +202,17 @@ def _end_group(group: int, owner: int) -> None:
             os.killpg(group, signal.SIGKILL)
 
 
-def _pickled(make: EnvFactory) -> bytes:
+def _pickled(make: EnvFactory, signal: CriticSignal | None) -> bytes:
     try:
-        return pickle.dumps(make)
+        read = pickle.dumps(signal)
+    except Exception as error:
+        raise ConfigError(
+            "env_workers=True sends the function given as critic_observations to other processes, "
+            f"and this one cannot be sent ({error}). Define it with `def` at the top of a module, "
+            "or leave env_workers off."
+        ) from error
+    try:
+        return pickle.dumps((make, read))
     except Exception as error:
         raise ConfigError(
             f"env_workers=True sends the function that makes the environment to other processes, "

@@ -75,6 +75,18 @@ def in_words(sizes: Mapping[str, int]) -> str:
 def _column(value: Any, name: str, subject: str) -> NDArray[np.float32]:
     column = COLUMNS[name]
     advice = f"tell {column.meaning}, or give the entry another name"
+    flat = finite_numbers(value, subject, advice)
+    if column.is_number:
+        counts = flat.size == 1 and flat[0] >= 0 and flat[0] == np.floor(flat[0])
+        if not counts or np.asarray(value).reshape(-1)[0] > _LARGEST_EXACT:
+            raise EnvironmentFault(
+                f"{subject} is {brief(value)}, no number from 0 to {_LARGEST_EXACT}: {advice}."
+            )
+    return flat
+
+
+def finite_numbers(value: Any, subject: str, advice: str) -> NDArray[np.float32]:
+    """A flat float32 copy of what an environment gave, refused unless it is finite numbers."""
     try:
         array = np.asarray(value)
     except ValueError:  # ragged
@@ -85,10 +97,4 @@ def _column(value: Any, name: str, subject: str) -> NDArray[np.float32]:
         flat = array.astype(np.float32).reshape(-1)  # (size,)
     if not np.isfinite(flat).all():
         raise EnvironmentFault(f"{subject} is {brief(value)}, not finite in float32: {advice}.")
-    if column.is_number:
-        counts = flat.size == 1 and flat[0] >= 0 and flat[0] == np.floor(flat[0])
-        if not counts or array.reshape(-1)[0] > _LARGEST_EXACT:
-            raise EnvironmentFault(
-                f"{subject} is {brief(value)}, no number from 0 to {_LARGEST_EXACT}: {advice}."
-            )
     return flat

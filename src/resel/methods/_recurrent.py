@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from resel.config import Count, at_least
+from resel.methods._critic_observations import CriticObservations
 from resel.methods._encoder_rate import EncoderRate
 from resel.methods._off_policy import AlphaLoss, SoftSettings
 
@@ -35,6 +36,15 @@ class RecurrentSACSettings(RecurrentSettings, SoftSettings):
     def __post_init__(self) -> None:
         SoftSettings.__post_init__(self)
         RecurrentSettings.__post_init__(self)
+
+
+@dataclass(frozen=True)
+class SequenceSACSettings(CriticObservations, RecurrentSACSettings):
+    """The same where the critic has a memory of its own, beside which it can be told more."""
+
+    def __post_init__(self) -> None:
+        CriticObservations.__post_init__(self)
+        RecurrentSACSettings.__post_init__(self)
 
 
 PAPER: dict[str, Any] = {"initialisation": "orthogonal", "warmup_steps": 10_000}

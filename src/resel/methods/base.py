@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from resel.config import Config
 from resel.data import Batch, PerStep, ReplayBuffer, Sampler, Schedule, Taken, Trajectory
-from resel.envs import COLUMNS, Told
+from resel.envs import COLUMNS, CRITIC, OF_FUNCTION, Told
 from resel.errors import ConfigError, DamagedFileError
 from resel.methods.adaptation import Adaptation
 from resel.networks import (
@@ -91,6 +91,10 @@ class Learner(ABC):
         self.normalizer = ObservationNormalizer(
             dims.observation, getattr(self.settings, "normalize_observations", False)
         ).to(device)
+        self.signal_normalizer = ObservationNormalizer(
+            dims.privileged, self.normalizer.enabled and dims.privileged > 0
+        ).to(device)
+        """Of what critics alone are told."""
         self.reward_scale = RewardScale(
             getattr(self.settings, "gamma", 1.0),
             getattr(self.settings, "normalize_rewards", False),
@@ -174,6 +178,16 @@ class Learner(ABC):
                     f"({COLUMNS[name].meaning}), which this environment does not tell: let it tell "
                     "that, take a task that does, such as Pendulum-gravity-v0, or another method."
                 )
+        reads, given = self.dims.privileged, len(told.get(CRITIC, ()))
+        if reads != given:
+            asked = getattr(self.settings, "critic_observations", None)
+            function = "give the function again, as critic_observations=..., or "
+            raise ConfigError(
+                f"The critic reads {reads} numbers of its own (critic_observations={asked}), and "
+                f"this environment gives {given or 'none'}: "
+                f"{function if asked == OF_FUNCTION else ''}learn where they are given. To act, "
+                "none are needed."
+            )
 
     @abstractmethod
     def update(self, batch: Batch, *, want_metrics: bool = False) -> Metrics:
@@ -255,7 +269,12 @@ class Learner(ABC):
             packed = PackedInputs(inputs, batch.is_first, batch.mask)
             outputs: dict[str, Callable[[], Tensor]] = {
                 "policy": lambda: policy_outputs(self.policy, [packed])[0],
-                "critic": lambda: critic_outputs(self.critic, packed, action),
+                "critic": lambda: critic_outputs(
+                    self.critic,
+                    lambda: self._embedded(self.critic, batch, inputs),
+                    batch.mask,
+                    action,
+                ),
             }
             for name, rate in self.auto_rates.items():
                 rate.steer(outputs[name])
@@ -272,9 +291,27 @@ class Learner(ABC):
         inputs = sequence_inputs(observation, fed_back, batch.reward, batch.is_first)
         return inputs, self.dims.taken(batch.action)
 
+    def _embedded(
+        self, critic: CriticNetwork, batch: Batch, inputs: ContextInputs, *, counted: bool = False
+    ) -> Any:
+        """What a critic reads besides the action; `counted`: but for the last step of each row."""
+        embedded = (critic.embed_counted if counted else critic.embed)(inputs, batch.is_first)
+        if not self.dims.privileged:
+            return embedded
+        signal = batch.extras[CRITIC]
+        return self.informed(critic, embedded, signal[:, :-1] if counted else signal)
+
+    def informed(self, critic: CriticNetwork, embedded: Any, signal: Tensor) -> Any:
+        """What was embedded, together with what critics alone are told, if they are."""
+        if not self.dims.privileged:
+            return embedded
+        return critic.informed(embedded, self.signal_normalizer(signal.to(self.dtype)))
+
     def observe(self, trajectory: Trajectory) -> None:
         """Take an episode into the running scales."""
         self.normalizer.update(trajectory.observations)
+        if self.dims.privileged:
+            self.signal_normalizer.update(trajectory.extras[CRITIC])
         self.reward_scale.add_episode(trajectory.rewards)
 
     def rewards(self, batch: Batch) -> Tensor:
@@ -353,6 +390,8 @@ class Learner(ABC):
     def weights(self) -> dict[str, Tensor]:
         """What a policy needs to act, by name, and what goes on learning: a saved agent."""
         modules: dict[str, nn.Module] = {**self.networks, "normalizer": self.normalizer}
+        if self.dims.privileged:
+            modules["signal_normalizer"] = self.signal_normalizer
         if self.reward_scale.enabled:
             modules["reward_scale"] = self.reward_scale
         modules |= {f"target_{name}": target for name, target in self.targets.items()}

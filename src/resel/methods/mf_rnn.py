@@ -20,6 +20,7 @@ from typing import Any
 
 from resel.config import Count, scaled
 from resel.methods import _recurrent
+from resel.methods._critic_observations import CriticObservations
 from resel.methods._off_policy import presets
 from resel.methods.registry import Method
 from resel.methods.td3 import DeterministicSettings, PolicyLoss, TD3Learner
@@ -27,7 +28,7 @@ from resel.networks import SequenceNetwork
 
 
 @dataclass(frozen=True)
-class MFRNNSettings(_recurrent.RecurrentSettings, DeterministicSettings):
+class MFRNNSettings(CriticObservations, _recurrent.RecurrentSettings, DeterministicSettings):
     """The hyperparameters of recurrent TD3."""
 
     policy_delay: Count = 1
@@ -36,6 +37,7 @@ class MFRNNSettings(_recurrent.RecurrentSettings, DeterministicSettings):
     """What the policy climbs: the first critic, or the smaller of both."""
 
     def __post_init__(self) -> None:
+        CriticObservations.__post_init__(self)
         DeterministicSettings.__post_init__(self)
         _recurrent.RecurrentSettings.__post_init__(self)
 

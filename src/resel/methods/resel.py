@@ -21,6 +21,7 @@ from resel import losses
 from resel.config import Config, Count, at_least, between, finite, one_of, only_for, positive
 from resel.data import Batch, Sampler, Trajectories, WindowsBySteps
 from resel.errors import ConfigError
+from resel.methods._critic_observations import CriticObservations
 from resel.methods._encoder_rate import EncoderRate
 from resel.methods._resel_presets import preset
 from resel.methods.base import Learner, Metrics
@@ -42,7 +43,7 @@ PolicyKL = Literal["reverse", "forward"]
 
 
 @dataclass(frozen=True)
-class ReselSettings(EncoderRate):
+class ReselSettings(CriticObservations, EncoderRate):
     """The paper's hyperparameters."""
 
     lr_context_encoder: Annotated[
@@ -100,7 +101,8 @@ class ReselSettings(EncoderRate):
     which a batch is full, the first bounds of the clamp, a random first state when exploring."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        CriticObservations.__post_init__(self)
+        EncoderRate.__post_init__(self)
         one_of(self, "policy_kl", PolicyKL)
         positive(self, "lr_policy", "lr_critic", "lr_alpha", "reward_scale")
         at_least(
@@ -192,7 +194,7 @@ class ReselLearner(Learner):
 
         with torch.no_grad():
             y = self._target(batch, inputs, policy.detach(), alpha)
-        q = self.critic.values_of(self.critic.embed(inputs, batch.is_first), action)
+        q = self.critic.values_of(self._embedded(self.critic, batch, inputs), action)
         critic_loss = losses.critic_loss(q, y, batch.mask, n)
         skipped = self.step("critic", [critic_loss], metrics if want_metrics else None)
         if settings.clamp_target_values:
@@ -234,7 +236,7 @@ class ReselLearner(Learner):
         settings = self.settings
         drawn = torch.randperm(settings.n_critics, generator=self.generators["subset"])
         heads = drawn[: settings.subset_size].to(self.device, non_blocking=True)
-        embedded = self.target_critic.embed(inputs, batch.is_first)
+        embedded = self._embedded(self.target_critic, batch, inputs)
         draw = policy.draw(self.generators["noise"])
         q = self.target_critic.values(embedded, draw.action, heads)
         value = losses.soft_value(q, draw.log_prob, alpha, settings.critic_entropy)
@@ -251,7 +253,7 @@ class ReselLearner(Learner):
     ) -> tuple[Tensor, Tensor]:
         """The loss and the policy's entropy (for Box actions, estimated from the sample)."""
         with torch.no_grad():
-            embedded = self.critic.embed(inputs, batch.is_first)
+            embedded = self._embedded(self.critic, batch, inputs)
         draw = policy.draw(self.generators["noise"])
         q = self.critic.values(embedded, draw.action, frozen=True).mean(0)
         if self.settings.policy_kl == "forward":

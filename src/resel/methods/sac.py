@@ -30,7 +30,6 @@ from resel.methods.base import Learner, Metrics
 from resel.methods.registry import Method
 from resel.networks import (
     ContextInputs,
-    CriticNetwork,
     Dimensions,
     Network,
     PlainNetwork,
@@ -125,13 +124,6 @@ class SACLearner(Learner):
         """What the policy would do at every step."""
         policy: StochasticPolicy = self.policy(inputs, batch.is_first)
         return policy
-
-    def _embedded(
-        self, critic: CriticNetwork, batch: Batch, inputs: ContextInputs, *, counted: bool = False
-    ) -> Any:
-        """What a critic reads besides the action; `counted`: but for the last step of each row."""
-        embed = critic.embed_counted if counted else critic.embed
-        return embed(inputs, batch.is_first)
 
     def _target(
         self, batch: Batch, inputs: ContextInputs, policy: StochasticPolicy, alpha: Tensor

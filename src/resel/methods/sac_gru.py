@@ -46,7 +46,7 @@ METHOD = Method(
     "Deep Reinforcement Learning (IanChar/GPIDE); on gravity tasks Luo et al. 2022, Adapt to "
     "Environment Sudden Changes by Learning a Context Sensitive Policy (FanmingL/ESCP)",
     learner=SACLearner,
-    settings=_recurrent.RecurrentSACSettings,
+    settings=_recurrent.SequenceSACSettings,
     network=SequenceNetwork,
     encoder="gru",
     preset=presets(

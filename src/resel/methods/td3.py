@@ -121,7 +121,8 @@ class TD3Learner(Learner):
 
         with torch.no_grad():
             y = self._target(batch, inputs)
-        q = self.critic.values_of(self.critic.embed_counted(inputs, batch.is_first), action[:, :-1])
+        embedded = self._embedded(self.critic, batch, inputs, counted=True)
+        q = self.critic.values_of(embedded, action[:, :-1])
         critic_loss = losses.critic_loss(q, y, mask, n)
         self.step("critic", [critic_loss], metrics if want_metrics else None)
 
@@ -151,14 +152,14 @@ class TD3Learner(Learner):
         policy: Deterministic = self.targets["policy"](inputs, batch.is_first)
         noise = settings.target_noise, settings.target_noise_clip
         action = policy.smoothed(*noise, self.generators["noise"])
-        embedded = self.target_critic.embed(inputs, batch.is_first)
+        embedded = self._embedded(self.target_critic, batch, inputs)
         q = self.target_critic.values(embedded, action).min(0).values
         reward = self.rewards(batch)[:, :-1]
         return losses.td_target(reward, batch.terminated[:, :-1], q[:, 1:], settings.gamma)
 
     def policy_values(self, batch: Batch, inputs: ContextInputs) -> list[Tensor]:
         with torch.no_grad():
-            embedded = self.critic.embed_counted(inputs, batch.is_first)
+            embedded = self._embedded(self.critic, batch, inputs, counted=True)
         action = self.policy(inputs, batch.is_first).mode()[:, :-1]
         first = self.settings.policy_loss == "q1"
         heads = torch.zeros(1, dtype=torch.long, device=self.device) if first else None

@@ -89,6 +89,10 @@ class CriticNetwork(Network):
         """The state at the start of `rows` trajectories; nothing without a memory."""
         return ()
 
+    def informed(self, embedded: Any, signal: Tensor) -> Any:
+        """What was embedded, together with what policies do not read (rows, length, privileged)."""
+        raise NotImplementedError(f"{type(self).__name__} reads nothing beside the history.")
+
     @abstractmethod
     def values(
         self,

@@ -5,7 +5,8 @@
     critic:  [embedding of o_t, embedding of a_t, context_t] --> one value per head
 
 o_t is embedded twice, by separate layers; a_t enters only the critic's heads; policy and critic
-share nothing. For Discrete actions the critic gives one value per action and embeds no a_t.
+share nothing. For Discrete actions the critic gives one value per action and embeds no a_t. What
+the critic alone is told enters its embedding of o_t, as one layer on both would read it.
 """
 
 from __future__ import annotations
@@ -165,6 +166,9 @@ class ContextCritic(CriticNetwork):
             sizes.head_layers,
             dims.action if dims.discrete else 1,
         )
+        # A layer of its own, and drawn last: all else is what it is without a signal.
+        told = dims.privileged
+        self.privileged = nn.Linear(told, sizes.embedding, bias=False) if told else None
 
     def embed(self, inputs: ContextInputs, is_first: Tensor) -> tuple[Tensor, Tensor]:
         """Embedding of o_t and context_t, all that the heads need besides the action."""
@@ -178,6 +182,11 @@ class ContextCritic(CriticNetwork):
 
     def initial_state(self, rows: int) -> State:
         return self.trunk.context_encoder.rnn.initial_state(rows)
+
+    def informed(self, embedded: tuple[Tensor, Tensor], signal: Tensor) -> tuple[Tensor, Tensor]:
+        assert self.privileged is not None
+        observation, context = embedded
+        return observation + self.privileged(signal), context
 
     def values(
         self,

@@ -180,6 +180,9 @@ class ImageCritic(_Seeing, CriticNetwork):
     def embed_step(self, inputs: ContextInputs, state: State) -> tuple[Any, State]:
         return self.inside.embed_step(self._seen(inputs), state)
 
+    def informed(self, embedded: Any, signal: Tensor) -> Any:
+        return self.inside.informed(embedded, signal)
+
     def initial_state(self, rows: int) -> State:
         return self.inside.initial_state(rows)
 

@@ -28,6 +28,8 @@ class Dimensions(NamedTuple):
     discrete: bool
     image: ImageShape | None = None
     """How an observation that is an image lies flat."""
+    privileged: int = 0
+    """Numbers that critics read beside the history and policies never do."""
 
     @classmethod
     def of(cls, observation: ObservationSpec, action: ActionSpec) -> Self:

@@ -6,7 +6,7 @@
 
 Embeddings and shortcuts are linear layers with the activation of the heads. The critic's heads
 stand on one encoder, or each on its own. For Discrete actions the critic gives one value per action
-and its shortcut reads o_t alone.
+and its shortcut reads o_t alone. What the critic alone is told stands beside o_t in the shortcut.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ class SequenceCritic(CriticNetwork):
         sizes: SequenceNetwork = config.network
         self._single = not dims.discrete and outputs == 1
         branches = n_critics if sizes.encoder_per_critic else 1
-        current = dims.observation if dims.discrete else dims.observation + dims.action
+        current = dims.observation + dims.privileged + (0 if dims.discrete else dims.action)
         self.trunks = nn.ModuleList(sizes.trunk(config, dims) for _ in range(branches))
         self.shortcuts = nn.ModuleList(
             Embedding(current, sizes.critic_shortcut, sizes.activation) for _ in range(branches)
@@ -331,6 +331,12 @@ class SequenceCritic(CriticNetwork):
             assert isinstance(trunk, SequenceTrunk)
             found.extend(trunk.initial_state(rows))
         return tuple(found)
+
+    def informed(
+        self, embedded: tuple[Tensor, list[Tensor]], signal: Tensor
+    ) -> tuple[Tensor, list[Tensor]]:
+        observation, contexts = embedded
+        return torch.cat([observation, signal], -1), contexts
 
     def values(
         self,

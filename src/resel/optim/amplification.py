@@ -6,9 +6,9 @@ the paper's amplification. Here are the two halves of its measurement, for any s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -44,11 +44,15 @@ def policy_outputs(policy: PolicyNetwork, sequences: Sequence[PackedInputs]) -> 
 
 
 @torch.no_grad()
-def critic_outputs(critic: CriticNetwork, sequence: PackedInputs, action: Tensor) -> Tensor:
-    """What the critic's heads think of the actions taken, (steps, heads)."""
-    inputs, is_first, mask = sequence
+def critic_outputs(
+    critic: CriticNetwork, embed: Callable[[], Any], mask: Tensor, action: Tensor
+) -> Tensor:
+    """What the critic's heads think of the actions taken, (steps, heads).
+
+    `embed` gives what they read besides, mask (rows, length) the steps that count.
+    """
     with by_running_statistics(critic):
-        values = critic.values_of(critic.embed(inputs, is_first), action)
+        values = critic.values_of(embed(), action)
     return values[:, mask].T.double()
 
 

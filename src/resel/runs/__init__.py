@@ -8,6 +8,7 @@ from resel.runs.agents import (
     is_policy_only,
     read_agent,
     save_agent,
+    saved_privileged,
     use_weights,
 )
 from resel.runs.bundle import Bundle, find_bundle, read_bundle, read_document, write_bundle
@@ -70,6 +71,7 @@ __all__ = [
     "restore_trainer",
     "save_agent",
     "saved_config",
+    "saved_privileged",
     "updates_planned",
     "use_weights",
     "warm_start",

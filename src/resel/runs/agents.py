@@ -17,6 +17,9 @@ from resel.training import check_tensors
 Path = str | os.PathLike[str]
 _POLICY_ONLY = "policy_only"
 
+_MOST_PRIVILEGED = 10**7
+"""Numbers that a critic may read beside the history; a file that asks for more was altered."""
+
 
 def save_agent(
     path: Path, learner: Learner, env: AnyEnv, step: int | None, *, policy_only: bool = False
@@ -34,11 +37,28 @@ def save_agent(
                 "config": learner.config.to_json(),
                 "spaces": spaces_of(env),
                 "step": step,
+                **privileged_of(learner),
                 **origin_of(learner.config),
                 **({_POLICY_ONLY: True} if policy_only else {}),
             }
         },
     )
+
+
+def privileged_of(learner: Learner) -> dict[str, int]:
+    """How many numbers the critic reads beside the history, where it does."""
+    return {"privileged": learner.dims.privileged} if learner.dims.privileged else {}
+
+
+def saved_privileged(bundle: Bundle) -> int | None:
+    """The same of a saved agent; None where its critic reads the history alone."""
+    count = bundle.documents["agent"].get("privileged")
+    if count is not None and not (type(count) is int and 0 < count <= _MOST_PRIVILEGED):
+        raise DamagedFileError(
+            f"The agent says that its critic reads {count!r:.50} numbers of its own: it was "
+            "altered. Use an earlier copy."
+        )
+    return count
 
 
 def origin_of(config: Config) -> dict[str, str]:

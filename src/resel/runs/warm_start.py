@@ -14,7 +14,7 @@ from resel.runs.agents import read_agent
 from resel.training import Trainer, check_tensors
 
 _TARGET = "target_"
-_WHOLE = ("normalizer", "reward_scale")
+_WHOLE = ("normalizer", "signal_normalizer", "reward_scale")
 """Running scales: their numbers mean something together only."""
 
 

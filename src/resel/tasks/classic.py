@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from resel.tasks.masking import UNSEEN
 from resel.tasks.simulators import PYBULLET
 from resel.tasks.spec import TaskSpec
 
@@ -45,4 +46,5 @@ def tasks() -> Iterator[TaskSpec]:
                 action_size=joints,
                 settings={"steps": 1_500_000, "eval_every": 5000, "eval_episodes": 5},
                 needs=PYBULLET,
+                critic_observations=UNSEEN,
             )

@@ -31,4 +31,5 @@ def tasks() -> Iterator[TaskSpec]:
             action_size=action_size,
             settings={"steps": 2_000_000, "eval_every": 5000, "eval_episodes": 20},
             needs=MUJOCO,
+            critic_observations="hidden",
         )

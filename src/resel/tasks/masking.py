@@ -14,9 +14,15 @@ from numpy.typing import NDArray
 from resel.errors import ConfigError, UnsupportedSpaceError
 from resel.tasks.strict import Sealed
 
+UNSEEN = "unseen"
+"""The entry of `info` that holds what is left out."""
+
 
 class KeepIndices(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
-    """Shows only the entries `keep` of a 1-D Box observation, in that order, values untouched."""
+    """Shows only the entries `keep` of a 1-D Box observation, in that order, values untouched.
+
+    The others stand in `info["unseen"]` at every reset and step.
+    """
 
     def __init__(self, env: gymnasium.Env[Any, Any], keep: Sequence[int]) -> None:
         base = env.observation_space
@@ -30,13 +36,30 @@ class KeepIndices(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructor
         RecordConstructorArgs.__init__(self, keep=indices)
         gymnasium.ObservationWrapper.__init__(self, env)
         self._indices = np.array(indices)
+        self._others = np.setdiff1d(np.arange(base.shape[0]), self._indices)
         self.observation_space = spaces.Box(
             base.low[self._indices], base.high[self._indices], dtype=base.dtype.type
         )
 
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Begin an episode."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        return self.observation(observation), self._tell(observation, info)
+
+    def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
+        """A step of which a part is seen."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        told = self._tell(observation, info)
+        return self.observation(observation), reward, terminated, truncated, told
+
     def observation(self, observation: NDArray[Any]) -> NDArray[Any]:
         """The kept entries, as a new array."""
         return np.take(observation, self._indices)
+
+    def _tell(self, observation: NDArray[Any], info: dict[str, Any]) -> dict[str, Any]:
+        return {**info, UNSEEN: np.take(observation, self._others)} if self._others.size else info
 
 
 def mask(env: gymnasium.Env[Any, Any], keep: Sequence[int]) -> gymnasium.Env[Any, Any]:

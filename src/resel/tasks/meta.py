@@ -32,6 +32,7 @@ def tasks() -> Iterator[TaskSpec]:
             action_size=action_size,
             settings=_SETTINGS,
             needs=MUJOCO,
+            critic_observations="hidden",
         )
     yield TaskSpec(
         id="Wind-v0",
@@ -43,4 +44,5 @@ def tasks() -> Iterator[TaskSpec]:
         observation_size=2,
         action_size=2,
         settings=_SETTINGS,
+        critic_observations="hidden",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from resel.tasks.masking import UNSEEN
 from resel.tasks.spec import TaskSpec
 
 SETTINGS: dict[str, Any] = {
@@ -39,6 +40,7 @@ def tasks() -> Iterator[TaskSpec]:
             action_size=1,
             settings=SETTINGS,
             hints=_PENDULUM,
+            critic_observations=UNSEEN,
             threshold=threshold,
         )
     yield TaskSpec(
@@ -54,6 +56,7 @@ def tasks() -> Iterator[TaskSpec]:
         action_size=1,
         settings={**SETTINGS, "eval_episodes": 20},
         hints=_PENDULUM,
+        critic_observations="hidden",
     )
     for suffix, keep, seen, threshold in (
         ("P", [0, 2], "the positions", 450.0),
@@ -70,6 +73,7 @@ def tasks() -> Iterator[TaskSpec]:
             action_size=2,
             settings=SETTINGS,
             hints=_CARTPOLE,
+            critic_observations=UNSEEN,
             threshold=threshold,
         )
     yield TaskSpec(
@@ -83,6 +87,7 @@ def tasks() -> Iterator[TaskSpec]:
         action_size=1,
         settings=SETTINGS,
         hints=_MOUNTAIN_CAR,
+        critic_observations=UNSEEN,
         threshold=90.0,
     )
     yield TaskSpec(
@@ -96,6 +101,7 @@ def tasks() -> Iterator[TaskSpec]:
         observation_size=3,
         action_size=4,
         settings={**SETTINGS, "eval_episodes": 50},
+        critic_observations=UNSEEN,
         threshold=0.95,
     )
     yield TaskSpec(
@@ -108,5 +114,6 @@ def tasks() -> Iterator[TaskSpec]:
         action_size=2,
         settings=SETTINGS,
         hints=_TWO_GOALS,
+        critic_observations="hidden",
         threshold=30.0,
     )

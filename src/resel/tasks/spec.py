@@ -44,6 +44,8 @@ class TaskSpec:
     needs: Needs | None = None
     """The optional package without which the environment cannot be made."""
 
+    critic_observations: str | None = None
+    """What it tells in training and hides from the policy, as the setting of that name has it."""
     threshold: float | None = None
     """The return that counts as solved; None where nobody has said so."""
 

@@ -11,6 +11,7 @@ from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
 from resel.errors import BadInputError, ConfigError
+from resel.tasks.masking import UNSEEN
 
 FORWARD, UP, LEFT, DOWN = range(4)
 """The moves; forward is to the right, along the corridor."""
@@ -25,7 +26,7 @@ class TMazeEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
     Observation: [+1 up or -1 down at the first step, else 0; in the corridor; at the junction].
     Reward: -1/length for each corridor step without moving forward, 1 for the cued turn, else 0.
     Only a straight walk reaches the junction in time to turn. `info["success"]` tells whether
-    the right turn was taken.
+    the right turn was taken, `info["unseen"]` the cue, as it was seen at the first step.
     """
 
     metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]  # the base leaves ClassVar out
@@ -57,7 +58,7 @@ class TMazeEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         self._cue = UP if self.np_random.integers(2) else DOWN
         self._position = self._time = 0
         self._turn = None
-        return self._observation(), {"success": False}
+        return self._observation(), self._info()
 
     def step(
         self, action: int | np.integer[Any]
@@ -76,8 +77,11 @@ class TMazeEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         else:
             reward = -1.0 / self.length
         self._time += 1
-        info = {"success": self._turn == self._cue}
-        return self._observation(), reward, self._time > self.length, False, info
+        return self._observation(), reward, self._time > self.length, False, self._info()
+
+    def _info(self) -> dict[str, Any]:
+        cue = np.array([1 if self._cue == UP else -1], np.float32)
+        return {"success": self._turn == self._cue, UNSEEN: cue}
 
     def render(self) -> NDArray[np.uint8] | None:
         """The maze from above as (height, width, 3) pixels."""

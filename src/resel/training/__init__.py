@@ -5,9 +5,10 @@ from resel.training.clock import duration
 from resel.training.collector import Collector
 from resel.training.compiling import compiled_beside, compiles_beside
 from resel.training.divergence import ROLLBACKS, is_good
-from resel.training.env_factory import make_envs, make_task, task_envs
+from resel.training.env_factory import make_envs, make_task, named_envs, task_envs
 from resel.training.evaluation import Evaluation, evaluate, evaluation_seeds
 from resel.training.playing import play
+from resel.training.privileged import named_by_task, signal_of
 from resel.training.progress import Callback, ProgressLine, TrainProgress, describe_groups
 from resel.training.score import (
     HELD_EVALUATIONS,
@@ -62,8 +63,11 @@ __all__ = [
     "made_up_trajectory",
     "make_envs",
     "make_task",
+    "named_by_task",
+    "named_envs",
     "play",
     "reached",
+    "signal_of",
     "stopped_by",
     "task_envs",
     "whole",

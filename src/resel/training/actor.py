@@ -111,6 +111,9 @@ class Actor:
             hidden.append(torch.where(mask.view(-1, *[1] * (part.dim() - 1)), drawn, part))
         return dataclasses.replace(state, hidden=tuple(hidden))
 
+    def tell(self, signal: NDArray[np.float32]) -> None:
+        """Hear what critics are told of the moment that is observed next; policies are not."""
+
     def fits(self, state: PolicyState) -> bool:
         """Whether a state is of this policy, as far as sizes tell."""
         return _row_shapes(state) == self._row_shapes
@@ -176,11 +179,15 @@ class CriticActor(Actor):
     def __init__(self, learner: Learner) -> None:
         super().__init__(learner, explores=True)
         self.values = torch.zeros(0)  # (heads, rows, A), of the last observation
+        self._signal = torch.zeros(0)  # (rows, size)
 
     def initial_state(self, rows: int) -> PolicyState:
         state = super().initial_state(rows)
         hidden = (*state.hidden, *self._learner.critic.initial_state(rows))
         return dataclasses.replace(state, hidden=hidden)
+
+    def tell(self, signal: NDArray[np.float32]) -> None:
+        self._signal = torch.from_numpy(signal).to(self.device)
 
     @torch.inference_mode()
     def observe(
@@ -190,6 +197,7 @@ class CriticActor(Actor):
         own = len(state.hidden) - len(critic.initial_state(1))
         policy, of_policy = self._policy.step(inputs, state.hidden[:own])
         embedded, of_critic = critic.embed_step(inputs, state.hidden[own:])
+        embedded = self._learner.informed(critic, embedded, self._signal[:, None])
         self.values = critic.values(embedded).squeeze(2)
         hidden = (*of_policy, *of_critic)
         return policy, PolicyState(hidden, inputs.observation, state.action)

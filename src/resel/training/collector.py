@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from resel.data import TASK, Taken, Trajectory
-from resel.envs import AnyEnv, Restarts, StepResult, in_words
+from resel.envs import CRITIC, AnyEnv, Restarts, StepResult, in_words
 from resel.errors import DamagedFileError, EnvironmentFault
 from resel.networks import PolicyDistribution
 from resel.randomness import draw_seed, numpy_state, numpy_stream, restore_numpy, torch_stream
@@ -131,6 +131,8 @@ class Collector:
     def _step(self, random: bool) -> list[Trajectory]:
         if self._trials is not None:
             self._state = self._started(self._trials)
+        if CRITIC in self.columns:
+            self._actor.tell(np.stack([episode.signals[-1] for episode in self._episodes]))
         policy, state = self._actor.observe(
             np.stack([episode.observations[-1] for episode in self._episodes]),
             np.asarray([episode.last_reward for episode in self._episodes], np.float32),

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from resel.config import Config, TrainingConfig
-from resel.envs import AnyEnv, CheckedEnv, Env, EnvFactory, SubprocEnv, build, spaces_of
+from resel.envs import (
+    AnyEnv,
+    CheckedEnv,
+    CriticSignal,
+    Env,
+    EnvFactory,
+    SubprocEnv,
+    build,
+    spaces_of,
+)
 from resel.errors import ConfigError, UnsupportedSpaceError
 from resel.tasks import make_env
+from resel.training.privileged import signal_of
 
 
 def make_task(config: Config, *, evaluation: bool = False, render_mode: str | None = None) -> Env:
@@ -26,18 +37,26 @@ def make_task(config: Config, *, evaluation: bool = False, render_mode: str | No
 
 
 def task_envs(config: Config) -> tuple[list[AnyEnv], AnyEnv]:
-    """Environments to train in, and one to evaluate in, of a config that names its task."""
+    """Environments to train in, and one to evaluate in, of a run that its config describes."""
+    return named_envs(config, signal_of(config))
+
+
+def named_envs(config: Config, signal: CriticSignal | None) -> tuple[list[AnyEnv], AnyEnv]:
+    """The same of a config that names its task; `signal` is what the critic is to read there."""
     if not config.task:
         raise ConfigError(
             "This agent was trained on an environment without a name, which only the program that "
             "made it knows: go on there, with learn(..., run_dir=..., resume='auto')."
         )
     make = partial(make_task, config)
-    return make_envs(config.training, make, partial(make_task, config, evaluation=True))
+    return make_envs(config.training, make, partial(make_task, config, evaluation=True), signal)
 
 
 def make_envs(
-    settings: TrainingConfig, make: EnvFactory, make_evaluation: EnvFactory
+    settings: TrainingConfig,
+    make: EnvFactory,
+    make_evaluation: EnvFactory,
+    signal: CriticSignal | None = None,
 ) -> tuple[list[AnyEnv], AnyEnv]:
     """The same from functions that make them."""
     count = settings.num_envs
@@ -47,7 +66,7 @@ def make_envs(
     envs: list[AnyEnv] = []
     try:
         for name, how in makes.items():
-            envs.append(_make_env(settings, how, name))
+            envs.append(_make_env(settings, how, name, signal))
         for env in envs:
             if isinstance(env, SubprocEnv):
                 env.ready()
@@ -59,11 +78,18 @@ def make_envs(
     return envs[:-1], envs[-1]
 
 
-def _make_env(settings: TrainingConfig, make: EnvFactory, name: str) -> AnyEnv:
-    limit, longest = settings.max_episode_steps, settings.buffer_steps
+def _make_env(
+    settings: TrainingConfig, make: EnvFactory, name: str, signal: CriticSignal | None
+) -> AnyEnv:
+    given: dict[str, Any] = {
+        "name": name,
+        "signal": signal,
+        "limit": settings.max_episode_steps,
+        "longest": settings.buffer_steps,
+    }
     if settings.env_workers:
-        return SubprocEnv(make, settings.env_timeout, name=name, limit=limit, longest=longest)
-    return CheckedEnv(build(make, name), make, name=name, limit=limit, longest=longest)
+        return SubprocEnv(make, settings.env_timeout, **given)
+    return CheckedEnv(build(make, name), make, **given)
 
 
 def _check_alike(envs: Sequence[AnyEnv]) -> None:

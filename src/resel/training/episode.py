@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resel.data import TRIAL, Trajectory, constant_columns
-from resel.envs import AnyEnv, StepResult, Told
+from resel.envs import CRITIC, AnyEnv, StepResult, Told
 from resel.training.trials import Place
 
 
@@ -24,6 +24,13 @@ class Episode:
     """Where it stands in its trial, for methods that adapt to a task."""
     actions: list[NDArray[np.float32]] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
+    signals: list[NDArray[np.float32]] = field(default_factory=list)
+    """What the critic alone is told, after the reset and each step; nothing where it is not."""
+
+    def __post_init__(self) -> None:
+        self.told = dict(self.told)
+        if (first := self.told.pop(CRITIC, None)) is not None:
+            self.signals.append(first)
 
     @classmethod
     def begin(cls, env: AnyEnv, seed: int, place: Place | None) -> Self:
@@ -41,17 +48,22 @@ class Episode:
         self.actions.append(action)
         self.rewards.append(outcome.reward)
         self.observations.append(outcome.observation)
+        if outcome.critic is not None:
+            self.signals.append(outcome.critic)
 
     def finish(self, terminated: bool) -> Trajectory:
+        columns = constant_columns(self.told, len(self.rewards))
+        columns |= {CRITIC: np.stack(self.signals)} if self.signals else {}
         return Trajectory(
             np.stack(self.observations),
             np.stack(self.actions),
             np.asarray(self.rewards, np.float32),
             terminated,
-            constant_columns(self.told, len(self.rewards)),
+            columns,
         )
 
     def marks(self) -> dict[str, NDArray[np.float32]]:
         """What shows that an episode played again is the same one."""
-        told = {f"told.{name}": values for name, values in self.told.items()}
+        now = {**self.told, **({CRITIC: self.signals[-1]} if self.signals else {})}
+        told = {f"told.{name}": values for name, values in now.items()}
         return {"last": self.observations[-1], **told}

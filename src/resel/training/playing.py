@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from resel.data import TASK, Trajectory, constant_columns
-from resel.envs import AnyEnv
+from resel.envs import CRITIC, AnyEnv
 from resel.methods import Adaptation, Phase
 from resel.randomness import draw_seed
 from resel.training.actor import Actor, PolicyState
@@ -75,7 +75,7 @@ def play(
         np.stack(actions),
         np.asarray(rewards, np.float32),
         outcome.terminated,
-        constant_columns(env.told, len(rewards)),
+        constant_columns({n: v for n, v in env.told.items() if n != CRITIC}, len(rewards)),
     )
     return Played(trajectory, total, outcome.success, parts)
 

@@ -25,6 +25,7 @@ from resel.training.collector import Collector
 from resel.training.divergence import DivergenceMonitor
 from resel.training.evaluation import Evaluation, Evaluator
 from resel.training.exploration import Exploration
+from resel.training.privileged import privileged_size
 from resel.training.progress import Callback, TrainProgress
 from resel.training.score import Ending, ending_by, is_held, reached
 from resel.training.train_log import Mark, TrainLog
@@ -63,15 +64,18 @@ class Trainer:
         config: Config,
         envs: Sequence[AnyEnv],
         evaluation_env: AnyEnv | None = None,
+        privileged: int | None = None,
     ) -> None:
+        """`privileged` is how many numbers a saved agent's critic reads beside the history."""
         self.config, self._envs = config, list(envs)
         for env in (*envs, *([evaluation_env] if evaluation_env else [])):
             check_episodes(config, env)
         settings, seed = config.training, config.training.seed
         observation, action = envs[0].observation, envs[0].action
+        dims = Dimensions.of(observation, action)
         self.learner: Learner = build_learner(
             config,
-            Dimensions.of(observation, action),
+            dims._replace(privileged=privileged_size(config, envs[0], privileged)),
             choose_device(settings.device),
         )
         self.actor = Actor(self.learner)
@@ -285,6 +289,8 @@ class Trainer:
 
     def restore(self, tensors: Tensors, documents: Documents, load_buffer: LoadBuffer) -> bool:
         """Continue from a checkpoint; False if an unfinished episode had to be dropped."""
+        if self.learner.dims.privileged:  # says it better than the columns of the buffer do
+            self.check_settings()
         with damaged_if_wrong():
             index = {name: t.numpy() for name, t in tensors["buffer"].items()}
             self.buffer.check_columns(index)  # first: it says best what another task is about
