@@ -22,11 +22,15 @@ def test_tasks(capsys: Any) -> None:
     assert all(name in table for name in listed)
     assert max(map(len, table.splitlines())) <= 80
     assert all(task["summary"] in table for task in listed.values())  # at 80 columns too
+    named = {task["critic_observations"] for task in listed.values()}
+    assert named == {"unseen", "hidden", None}
+    assert "--critic-observations task lets the critic read unseen of Pendulum-P-v0," in table
     assert "All are installed." in table and maze["installed"] and maze["needs"] is None
     assert main(["tasks", "--show", "TMaze-v0"]) == 0
     shown = capsys.readouterr().out
     assert re.search(r"encoder +gru +task's own", shown)
     assert re.search(r"n_critics +8 *\n", shown)
+    assert re.search(r"critic_observations +none; task means unseen", shown)
     assert re.search(r"target_entropy_scale +0.2 +task's own", shown)
     assert re.search(r"threads +automatic: 1\b", shown) and re.search(r"device +automatic: ", shown)
     assert main(["tasks", "--show", "toy/Box-v0"]) == 0

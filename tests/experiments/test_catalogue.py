@@ -32,7 +32,10 @@ NAMES = [
     "fig-length-timing",
 ]
 
-BEYOND = ["methods", "fig-lr-others", "tmaze", "table-novel", "table-popgym", "fig-auto-lr"]
+BEYOND = [
+    *("methods", "fig-lr-others", "tmaze", "table-novel", "table-popgym", "fig-auto-lr"),
+    "privileged",
+]
 """Not in the paper, and not meant by `all`."""
 
 

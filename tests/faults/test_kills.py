@@ -157,7 +157,10 @@ def test_killed_thirty_times(
         pytest.param(  # several models
             ["Pendulum-V-v0", "--method", "vrm", "--learn-after", "60"], marks=pytest.mark.slow
         ),
-        ["TMaze-v0", "--lr-ce", "auto", "--width", "8", "--head-width", "8"],  # whole episodes
+        [  # whole episodes, and a critic that is told the cue
+            *("TMaze-v0", "--lr-ce", "auto", "--width", "8", "--head-width", "8"),
+            *("--critic-observations", "task"),
+        ],
         ["Pendulum-gravity-v0", "--method", "pearl", "--learn-after", "60"],  # trials of a task
         pytest.param(  # phases of all environments, weights of each task
             ["Pendulum-gravity-v0", "--method", "promp", "--num-envs", "2", "--phase-steps", "30"],

@@ -6,7 +6,7 @@ from rich.table import Table
 
 from resel.cli.console import OUT, announce_compilation, escape, warn
 from resel.config import Config
-from resel.methods import get_method
+from resel.methods import Learner, get_method
 from resel.runs import Run, format_bytes
 from resel.training import compiles_beside, describe_groups
 from resel.training.threads import suitable_threads, width_of
@@ -62,11 +62,18 @@ def _plan(run: Run) -> Table:
         ("warm-up", f"{settings.warmup_steps:,} steps with random actions"),
         ("batch", f"{learner.sampler}; updates per step: {settings.updates_per_step:g}"),
         ("horizon", f"{ahead}{ends}"),
+        *_of_critic(learner),
         ("evaluation", _every(settings.eval_every, f"{settings.eval_episodes} episodes ")),
         ("checkpoint", _saves(settings.checkpoint_every, settings.checkpoint_minutes)),
     ):
         table.add_row(name, text)
     return table
+
+
+def _of_critic(learner: Learner) -> list[tuple[str, str]]:
+    """What the critic reads and the policy does not, if there is such."""
+    count, named = learner.dims.privileged, getattr(learner.settings, "critic_observations", None)
+    return [("critic", f"also reads {named} ({count} numbers a step)")] if count else []
 
 
 def _every(steps: int, what: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -14,7 +15,8 @@ from rich.table import Table
 from resel.cli._arguments import PLAIN, word
 from resel.cli.console import OUT, escape, print_table
 from resel.config import GROUPS, Config
-from resel.tasks import TaskSpec, all_tasks, is_installed, make_env
+from resel.envs import OF_TASK
+from resel.tasks import TaskSpec, all_tasks, get_task, is_installed, make_env
 
 _ROOM_FOR_WORDS = 150
 _ABSENT = " *"
@@ -76,7 +78,18 @@ def _list() -> None:
         _print(row(name, *map(str, numbers), text=task.summary if beside else ""))
         if not beside:
             OUT.print(f"  [dim]{escape(task.summary)}[/dim]", soft_wrap=True)
+    _print("\n" + textwrap.fill(_about_critics(), min(OUT.width, _ROOM_FOR_WORDS)))
     _print(f"\n{_about_installing()}")
+
+
+def _about_critics() -> str:
+    """What tasks tell in training that no policy sees."""
+    by_name: dict[str, list[str]] = {}
+    for task in all_tasks():
+        if task.critic_observations is not None:
+            by_name.setdefault(task.critic_observations, []).append(task.id)
+    named = [f"{name} of {', '.join(tasks)}" for name, tasks in by_name.items()]
+    return f"--critic-observations task lets the critic read {'; '.join(named)}."
 
 
 def _print(text: str) -> None:
@@ -122,11 +135,13 @@ def _what_automatic_means(config: Config, continuous: bool) -> dict[tuple[str, s
     from resel.training import choose_device
     from resel.training.threads import suitable_threads, width_of
 
-    small = suitable_threads(0, width_of(config)) == 1
+    small, task = suitable_threads(0, width_of(config)) == 1, get_task(config.task)
+    named = task.critic_observations if task is not None else None
     return {
         ("target_entropy_scale", "None"): f"automatic: {1 if continuous else 0.2}",
         ("alpha", "None"): "none: it is tuned",
         ("context_length", "None"): "whole trajectories",
+        ("critic_observations", "None"): f"none; {OF_TASK} means {named}" if named else "none",
         ("max_episode_steps", "None"): "the task's own",
         ("threads", "0"): f"automatic: {1 if small else 'all cores'}",
         ("device", "auto"): f"automatic: {choose_device('auto')}",

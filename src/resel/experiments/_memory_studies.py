@@ -16,6 +16,8 @@ _LENGTHS = (20, 40, 200)
 
 _WITHOUT_VELOCITIES = ("Pendulum-P-v0", "CartPole-P-v0", "MountainCarContinuous-P-v0")
 
+_PRIVILEGED = ("Pendulum-V-v0", "CartPole-P-v0")
+
 _PUBLISHED = (
     "RepeatPreviousEasy",
     "RepeatFirstEasy",
@@ -65,6 +67,21 @@ def novel_study(scale: Scale) -> Study:
         "best_episodes": 10 if brief else 100,
     }
     return Study(settings, (1,) if brief else (1, 2, 3, 4, 5), numbers=numbers)
+
+
+def privileged_study(scale: Scale) -> Study:
+    """A critic that reads what the policy does not see, beside one that reads the history alone."""
+    brief = scale == "smoke"
+    settings = tuple(
+        Setting(task, {**(_BRIEF if brief else {}), **own}, group)
+        for task in _PRIVILEGED
+        for group, own in (
+            ("critic told what is unseen", {"critic_observations": "task"}),
+            ("history alone", {}),
+        )
+    )
+    thresholds = {task: _spec(task).threshold for task in _PRIVILEGED}
+    return Study(settings, (1,) if brief else (1, 2, 3), numbers={"thresholds": thresholds})
 
 
 def popgym_study(scale: Scale) -> Study:

@@ -8,7 +8,12 @@ from dataclasses import replace
 
 from resel.errors import ConfigError
 from resel.experiments._auto_lr_study import auto_lr_study
-from resel.experiments._memory_studies import novel_study, popgym_study, tmaze_study
+from resel.experiments._memory_studies import (
+    novel_study,
+    popgym_study,
+    privileged_study,
+    tmaze_study,
+)
 from resel.experiments._methods_study import methods_study, others_rates_study
 from resel.experiments._paper_scale import STUDIES
 from resel.experiments._settings import SCALES, Experiment, Kind, Measure, Scale, Study
@@ -149,6 +154,7 @@ _BEYOND = (
     _beyond("table-novel", "Tasks without velocities beside RecurrentPPO", "anchors", novel_study),
     _beyond("table-popgym", "POPGym beside its published numbers", "mmer", popgym_study),
     _beyond("fig-auto-lr", "An automatic LR_CE against fixed ones", "rates", auto_lr_study),
+    _beyond("privileged", "A critic that is told what is unseen", "comparison", privileged_study),
 )
 CATALOGUE: dict[str, Experiment] = {found.name: found for found in (*_ALL, *_BEYOND)}
 """By name, in the order of the paper; last what is not in it."""
