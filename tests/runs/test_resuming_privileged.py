@@ -121,7 +121,7 @@ def test_the_command_takes_what_a_task_names(tiny_flags: list[str], capsys: Any)
     assert "(there is: nothing)" in refused(capsys, *where, "--critic-observations", "hidden")
     assert not os.path.exists("other")
     words = ["train", "Pendulum-V-v0", "--method", "sac", "--critic-observations", "task"]
-    assert "critic-observations" in refused(capsys, *words)
+    assert "sac has no setting 'critic_observations'" in refused(capsys, *words)
 
 
 @pytest.mark.parametrize("method", ["resel", "sac-gru"])
