@@ -230,6 +230,12 @@ def test_scales_of_the_signal_follow_what_is_told(settings: dict[str, Any]) -> N
     assert "signal_normalizer.mean" in agent.learner.weights()
 
 
+def test_how_long_it_takes_is_told_before(settings: dict[str, Any], capsys: Any) -> None:
+    agent = RESeL(_tilted(0.0), critic_observations="unseen", **settings)
+    agent.learn(60, progress_bar=True)  # measures updates on made-up episodes
+    assert agent.learner.updates
+
+
 def test_exploring_by_the_critic_reads_the_signal(tiny: dict[str, Any]) -> None:
     given = {**tiny, "critic_episodes": 0.75, "warmup_steps": 22}
     agent = RESeL("TMaze-v0", critic_observations="task", **given).learn(80)

@@ -11,6 +11,7 @@ import torch
 
 from resel.config import Config
 from resel.data import Batch, ReplayBuffer, Trajectory
+from resel.envs import CRITIC
 from resel.methods import Learner, build_learner
 from resel.networks import Dimensions, Encoder
 
@@ -83,7 +84,10 @@ def made_up_trajectory(
         actions,
         rng.standard_normal(length, np.float32),
         terminated=False,
-        extras={name: np.zeros((length + 1, 1), np.float32) for name in told},
+        extras={
+            name: np.zeros((length + 1, size), np.float32)
+            for name, size in _columns(dims, told).items()
+        },
     )
 
 
@@ -93,11 +97,17 @@ def filled_buffer(
     """A buffer that holds as many episodes of `length` steps."""
     rng = np.random.default_rng(0)
     # Each episode takes a place more than it has steps: twice the room is always enough.
-    width, columns = 1 if dims.discrete else dims.action, dict.fromkeys(told, 1)
+    width, columns = 1 if dims.discrete else dims.action, _columns(dims, told)
     buffer = ReplayBuffer(2 * length * episodes, dims.observation, width, columns)
     for _ in range(episodes):
         buffer.add(made_up_trajectory(dims, length, rng, told))
     return buffer
+
+
+def _columns(dims: Dimensions, told: Sequence[str]) -> dict[str, int]:
+    """What episodes have beside the steps: what a reset tells, and what critics alone read."""
+    signal = {CRITIC: dims.privileged} if dims.privileged else {}
+    return {**dict.fromkeys(told, 1), **signal}
 
 
 def batch_steps(config: Config) -> int:
