@@ -91,6 +91,35 @@ def _commands(page: Path) -> list[str]:
     return [line.removeprefix("$ ") for line in lines if re.match(r"(\$ )?resel( |$)", line)]
 
 
+_QUICK = {
+    "--steps": "300",
+    "--warmup-steps": "60",
+    "--updates-per-step": "0.1",
+    "--eval-every": "0",
+    "--size": "tiny",
+}
+_FOLLOWED = ("environments", "tutorials/first-hour", "tutorials/reading-a-diagnosis")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small", "own_folder")
+@pytest.mark.parametrize("name", _FOLLOWED)
+def test_a_reader_can_follow_the_commands(name: str) -> None:
+    page = DOCS / f"{name}.md"
+    commands = [shlex.split(line, comments=True)[1:] for line in _commands(page)]
+    if not any("runs/pendulum" in words for words in commands if words[0] == "train"):
+        _make_what_it_speaks_of(" ".join(itertools.chain(*commands)))
+    for code in blocks(page, "python"):
+        if name == "environments":
+            Path("tracking.py").write_text(code, encoding="utf-8")
+    for words in commands:
+        if words[0] == "train":
+            given = dict(zip(words, [*words[1:], ""], strict=True))
+            words = [word for word in words if word not in ("--steps", given.get("--steps"))]
+            words += itertools.chain(*_QUICK.items())
+        assert main(words) == 0, words
+
+
 @cache
 def _flags(verb: str, *chosen: str) -> set[str]:
     """Those that a verb tells of, with the method and encoder that are chosen."""
