@@ -1,0 +1,57 @@
+"""The example that drives an environment from C: its return is that of `resel eval`."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from resel import RESeL
+from resel.cli import main
+
+PATH = Path(__file__).parents[2] / "examples" / "deploy_c" / "run.py"
+
+
+def example() -> ModuleType:
+    """The example as a module."""
+    spec = importlib.util.spec_from_file_location("deploy_c_run", PATH)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler")
+def test_the_return_in_c_is_that_of_resel_eval(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent = RESeL("Pendulum-V-v0", size="tiny", warmup_steps=210, eval_every=0, device="cpu")
+    agent.learn(230)
+    agent.save(tmp_path / "agent")
+    module = example()
+    in_c, in_library = module.compare(agent, tmp_path)
+    agent.close()
+    capsys.readouterr()
+    assert main(["eval", str(tmp_path / "agent"), "--episodes", "3", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["return_mean"]
+    assert in_library == pytest.approx(told, abs=1e-9)
+    assert in_c == pytest.approx(told, abs=1e-3)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler")
+def test_a_bad_observation_is_told(tmp_path: Path) -> None:
+    agent = RESeL("Pendulum-V-v0", size="tiny", encoder="mlp", device="cpu")
+    agent.export(tmp_path / "policy")
+    policy = example().PolicyInC(tmp_path / "policy", tmp_path / "drive")
+    try:
+        policy.reset()
+        with pytest.raises(ValueError, match="refused 1"):
+            policy.act([float("nan")], 0.0)
+        assert len(policy.act([0.1], 0.0)) == 1
+    finally:
+        policy.close()
+        agent.close()
