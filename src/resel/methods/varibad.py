@@ -149,7 +149,7 @@ class VariBADLearner(PPOLearner):
         self._cut_up = self._rollout.full  # a run is saved between steps, and all was learned
 
 
-_SMALL: dict[str, Any] = {**rl2.SMALL, "lr_vae": 3e-3, "vae_updates": 8, "vae_after": 500}
+_SMALL: dict[str, Any] = {**rl2.SMALL, "lr_vae": 3e-3, "vae_updates": 40, "vae_after": 500}
 
 METHOD = Method(
     name="varibad",
