@@ -71,6 +71,7 @@ from resel.training import (
     signal_of,
 )
 from resel.training.threads import threads_for
+from resel.zoo import locate
 
 
 class Agent:
@@ -444,13 +445,14 @@ class Agent:
         device: str = "auto",
         critic_observations: Callable[[Env], Any] | None = None,
     ) -> Self:
-        """Read an agent back, or the newest one of a run directory.
+        """Read an agent back, the newest one of a run directory, or one of the zoo: `zoo:NAME`.
 
         `env` is needed where it was not trained on a named task. The agent of a run goes on where
         the run stood once it learns: with its optimisers and random streams and, in the same task,
         its replay buffer. The run itself is only read. Where the critic reads a function of the
         environment, learning needs it again, as `critic_observations`; acting does not.
         """
+        path = locate(path)
         config, bundle = read_agent(path)
         if cls._method not in (None, config.method):
             raise ConfigError(

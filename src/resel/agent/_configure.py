@@ -26,6 +26,7 @@ from resel.methods import (
     auto_choices,
     default_method,
     get_method,
+    preset_method,
     preset_settings,
 )
 from resel.tasks import full_name, get_task, make_env
@@ -43,9 +44,10 @@ def configure(
     """The settings of a method on a task: its preset, then the network size, then what is asked.
 
     Without a preset it is `paper` for tasks of ours, else `auto`, for which an environment without
-    a name has to say what its `world` is.
+    a name has to say what its `world` is. A preset may be a file, which brings its method.
     """
-    chosen, task = get_method(method or default_method()), full_name(task)
+    chosen = get_method(method or preset_method(preset) or default_method())
+    task = full_name(task)
     preset = preset or usual_preset(task if task or world is None else None)
     if preset == "auto":
         if world is None and task:

@@ -9,6 +9,7 @@ from resel.agent import Agent
 from resel.cli.console import warn
 from resel.errors import ReselError, RunDirectoryError
 from resel.runs import RunDirectory, agent_step
+from resel.zoo import locate
 
 Which = Literal["last", "best"]
 
@@ -28,11 +29,12 @@ class Loaded(NamedTuple):
 
 
 def load_agent(path: Path, which: Which) -> Loaded:
-    """The agent of any method in a run directory, or in a folder of its own.
+    """The agent of any method in a run directory, in a folder of its own, or of the zoo.
 
     A run that is too young for the one that is asked for gives the other; that, and that a run has
     diverged, is told.
     """
+    path = locate(path)
     if not (path / "config.json").is_file():
         return Loaded(Agent.load(path), None, agent_step(path))
     there = [name for name in ("last", "best") if (path / "agents" / name).exists()]

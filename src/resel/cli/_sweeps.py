@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -54,6 +54,12 @@ class SweepArguments:
 
 def run_sweep(sweep: Sweep) -> int:
     """Ctrl-C and SIGTERM stop the sweep, whose runs save themselves."""
+    told = "Stopped; all runs are saved. The same command goes on with them."
+    return stoppable(lambda: reproduce(sweep, OUT), told)
+
+
+def stoppable(work: Callable[[], int], told: str) -> int:
+    """Do what can be stopped by Ctrl-C and SIGTERM and says `told` then; the exit code."""
     stopped: list[int] = []
 
     def stop(number: int, frame: Any) -> None:
@@ -62,9 +68,9 @@ def run_sweep(sweep: Sweep) -> int:
 
     before = signal.signal(signal.SIGTERM, stop)
     try:
-        return reproduce(sweep, OUT)
+        return work()
     except KeyboardInterrupt:
-        OUT.print("Stopped; all runs are saved. The same command goes on with them.")
+        OUT.print(told, soft_wrap=True)
         return 128 + (stopped[0] if stopped else signal.SIGINT)
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -45,8 +45,8 @@ class CompareArguments:
     """Network size, as a factor on each method's own."""
     encoder: Annotated[str | None, word("NAME")] = None
     """The context encoder of methods that have one; each method's own if not given."""
-    preset: Annotated[str | None, word("{paper,released,small,auto}")] = None
-    """Settings each method starts from, as for `resel train`."""
+    preset: Annotated[str | None, word("{paper,released,small,auto,FILE}")] = None
+    """Settings each method starts from, as for `resel train`; a file is for the method it names."""
     eval_every: Annotated[Count | None, word("INT")] = None
     """Steps between evaluations."""
     eval_episodes: Annotated[Count | None, word("INT")] = None

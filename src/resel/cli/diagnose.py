@@ -42,6 +42,11 @@ def run(argv: Sequence[str]) -> int:
     arguments = tyro.cli(DiagnoseArguments, args=argv, prog="resel diagnose", config=PLAIN)
     if arguments.out is not None and arguments.out.is_file():
         raise ConfigError(f"--out {arguments.out} is a file: give a folder.")
+    if str(arguments.run).startswith("zoo:"):
+        raise ConfigError(
+            f"{arguments.run} is a trained agent without the optimisers and the replay buffer of "
+            "its run: train one as its card says (`resel zoo list`), and diagnose that run."
+        )
     config = saved_config(arguments.run)
     prepare_process(config.training.threads, width_of(config))
     announce_compilation()

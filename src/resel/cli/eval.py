@@ -22,7 +22,7 @@ class EvalArguments:
     """Measure a trained agent: deterministic actions, fixed seeds."""
 
     run: RunPath
-    """A run directory, or the directory of a saved agent."""
+    """A run directory, the directory of a saved agent, or zoo:NAME (see `resel zoo list`)."""
     episodes: Count = 20
     """How many to play."""
     seed: Count = 1

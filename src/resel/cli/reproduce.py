@@ -14,7 +14,7 @@ from rich.table import Table
 from resel.cli._arguments import PLAIN, names_in, word
 from resel.cli._sweeps import SweepArguments, run_sweep
 from resel.cli.console import print_table
-from resel.experiments import CATALOGUE, Scale, choose, narrowed
+from resel.experiments import CATALOGUE, Scale, choose, narrowed, with_preset
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class ReproduceArguments:
     """smoke: minutes to an hour on two cores; cpu: hours; paper: the paper's own sizes."""
     methods: Annotated[str | None, word("METHOD,...")] = None
     """Only these of the methods that a figure compares, as in resel,sac-mlp."""
+    preset: Annotated[str | None, word("FILE")] = None
+    """A file of `resel tune`, in the place of the preset of its task and method."""
     out: Annotated[Path | None, word("PATH")] = None
     """Folder for runs and figures; reproduce-output/SCALE if not given."""
     sweep: tyro.conf.OmitArgPrefixes[SweepArguments] = field(default_factory=SweepArguments)
@@ -42,6 +44,9 @@ def run(argv: Sequence[str]) -> int:
     if arguments.methods is not None:
         wanted = names_in("methods", arguments.methods)
         experiments = [narrowed(experiment, scale, wanted) for experiment in experiments]
+    if arguments.preset is not None:
+        file = arguments.preset
+        experiments = [with_preset(experiment, scale, file) for experiment in experiments]
     out = arguments.out or Path("reproduce-output") / scale
     command = shlex.join(["resel", "reproduce", *argv])
     return run_sweep(arguments.sweep.sweep(experiments, scale, out, command))

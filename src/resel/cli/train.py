@@ -22,7 +22,15 @@ from resel.cli.console import OUT, print_table
 from resel.config import SIZES, Config, TrainingConfig
 from resel.envs import ActionSpec
 from resel.errors import ConfigError, ReselError
-from resel.methods import AUTO_STEPS, Choice, auto_choices, get_method, methods, run_label
+from resel.methods import (
+    AUTO_STEPS,
+    Choice,
+    auto_choices,
+    get_method,
+    is_preset_file,
+    methods,
+    run_label,
+)
 from resel.networks import encoders
 from resel.runs import Resume, default_run_path
 from resel.tasks import full_name, get_task, make_env
@@ -85,8 +93,9 @@ class TrainArguments(Generic[_Algorithm, _Network, _Encoder]):
         tyro.conf.arg(
             help="Settings to start from: paper (tasks of ours, if not given), released where the "
             "released code differs, small, with which a method trains in minutes, or auto (all "
-            "other environments, if not given), which looks at the environment and the steps.",
-            metavar="{" + ",".join(_PRESETS) + "}",
+            "other environments, if not given), which looks at the environment and the steps; or "
+            "a file of `resel tune`, which ends in .json.",
+            metavar="{" + ",".join(_PRESETS) + ",FILE}",
         ),
     ] = None
     size: Annotated[
@@ -154,7 +163,11 @@ def _chosen(argv: Sequence[str]) -> tuple[TrainArguments[Any, Any, Any], list[Ch
     automatic = chosen.get("preset", "paper" if named else "auto") == "auto"
     if not automatic:
         discrete = _has_discrete_actions(named) if asks_for_help(argv) else None
-        return _parsed(configure(named, **chosen), named, argv, discrete), []
+        config = configure(named, **chosen)
+        if not named and is_preset_file(chosen["preset"]):  # some of it is for its own task alone
+            task = _parsed(config, named, _with_task(config, named, argv)).task
+            config = configure(task, **chosen)
+        return _parsed(config, named, argv, discrete), []
     # Once to learn which environment and how many steps are meant, once with what follows from it.
     bare = configure("", **{**chosen, "preset": "paper"})
     plain = _parsed(bare, named, _with_task(bare, named, argv))

@@ -24,7 +24,7 @@ class WatchArguments:
     """Write a film of a trained agent, or draw what it sees, does and earns over time."""
 
     run: RunPath
-    """A run directory, or the directory of a saved agent."""
+    """A run directory, the directory of a saved agent, or zoo:NAME (see `resel zoo list`)."""
     out: Path
     """File to write: .gif or .mp4 for a film; .png, .svg or .pdf for a drawing over time."""
     episodes: Count = 1

@@ -1,8 +1,23 @@
 """The paper's figures and tables: what to run for each, how to get it run, what comes of it."""
 
 from resel.experiments._settings import SCALES, Experiment, Scale, Setting, Study
-from resel.experiments.catalogue import CATALOGUE, choose, narrowed
+from resel.experiments.catalogue import CATALOGUE, choose, narrowed, with_preset
 from resel.experiments.comparison import COMPARISON, comparison
+from resel.experiments.engines import (
+    Entry,
+    Ledger,
+    check_reachable,
+    read_state,
+    run_local,
+    run_ray,
+)
+from resel.experiments.plan import (
+    Job,
+    check_out,
+    default_slots,
+    threads_for,
+    train_command,
+)
 from resel.experiments.reproduce import EngineName, Sweep, reproduce
 
 __all__ = [
@@ -10,13 +25,25 @@ __all__ = [
     "COMPARISON",
     "SCALES",
     "EngineName",
+    "Entry",
     "Experiment",
+    "Job",
+    "Ledger",
     "Scale",
     "Setting",
     "Study",
     "Sweep",
+    "check_out",
+    "check_reachable",
     "choose",
     "comparison",
+    "default_slots",
     "narrowed",
+    "read_state",
     "reproduce",
+    "run_local",
+    "run_ray",
+    "threads_for",
+    "train_command",
+    "with_preset",
 ]

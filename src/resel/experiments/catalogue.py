@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -16,8 +17,17 @@ from resel.experiments._memory_studies import (
 )
 from resel.experiments._methods_study import methods_study, others_rates_study
 from resel.experiments._paper_scale import STUDIES
-from resel.experiments._settings import SCALES, Experiment, Kind, Measure, Scale, Study
+from resel.experiments._settings import (
+    SCALES,
+    Experiment,
+    Kind,
+    Measure,
+    Scale,
+    Setting,
+    Study,
+)
 from resel.experiments._small_scale import CPU, SMOKE
+from resel.methods import read_preset
 
 
 def _experiment(
@@ -185,3 +195,21 @@ def narrowed(experiment: Experiment, scale: Scale, methods: Sequence[str]) -> Ex
         )
     kept = tuple(setting for setting in study.settings if setting.method_name in methods)
     return replace(experiment, studies={**experiment.studies, scale: replace(study, settings=kept)})
+
+
+def with_preset(experiment: Experiment, scale: Scale, path: str) -> Experiment:
+    """The experiment with the settings of a preset file wherever its task and method are run."""
+    found, study = read_preset(path), experiment.studies[scale]
+
+    def is_its(setting: Setting) -> bool:
+        return (setting.task, setting.method_name) == (found.task, found.method)
+
+    if not any(map(is_its, study.settings)):
+        raise ConfigError(
+            f"{experiment.name} does not run {found.method} on {found.task} at scale {scale}, for "
+            f"which the settings of {path} are: leave --preset out, or choose another figure."
+        )
+    place = os.path.abspath(path)
+    changed = tuple(replace(s, preset=place) if is_its(s) else s for s in study.settings)
+    studies = {**experiment.studies, scale: replace(study, settings=changed)}
+    return replace(experiment, studies=studies)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from resel.agent import configure, usual_preset
 from resel.config import Config
 from resel.errors import ConfigError
 from resel.experiments._settings import Experiment, Scale, Setting, Study
-from resel.methods import get_method
+from resel.methods import get_method, is_preset_file, read_preset
 from resel.tasks import full_name, get_task
 
 COMPARISON: Scale = "cpu"
@@ -38,12 +39,14 @@ def comparison(
         raise ConfigError("Nothing is compared: name methods, as in --methods resel,sac-mlp.")
     if seeds < 1:
         raise ConfigError(f"--seeds {seeds} is too small: it must be at least 1.")
-    chosen, preset = [get_method(m) for m in dict.fromkeys(methods)], preset or usual_preset(task)
-    first = _config(chosen[0].name, task, preset, given)
+    chosen = [get_method(m) for m in dict.fromkeys(methods)]
+    presets = _presets([method.name for method in chosen], task, preset)
+    first = _config(chosen[0].name, task, presets[chosen[0].name], given)
     measured = {name: getattr(first.training, name) for name in _ALIKE}
     alike = given | {name: value for name, value in measured.items() if value is not None}
     planned = []
     for method in chosen:
+        preset = presets[method.name]
         config = _config(method.name, task, preset, alike)
         own = {name: value for name, value in alike.items() if _has(config, name)}
         planned.append(Setting(task, own, method.title, preset=preset, method=method.name))
@@ -58,6 +61,20 @@ def comparison(
     )
     title = f"{', '.join(method.title for method in chosen)} on {task}"
     return Experiment("comparison", title, "", "comparison", {COMPARISON: study})
+
+
+def _presets(methods: Sequence[str], task: str, preset: str | None) -> dict[str, str]:
+    """What each method starts from; a file is for its own method, the others have the usual one."""
+    usual = usual_preset(task)
+    if preset is None or not is_preset_file(preset):
+        return dict.fromkeys(methods, preset or usual)
+    own = read_preset(preset).method
+    if own not in methods:
+        raise ConfigError(
+            f"The preset file {preset} has settings of {own}, which is not compared: name it "
+            "among --methods."
+        )
+    return {**dict.fromkeys(methods, usual), own: os.path.abspath(preset)}
 
 
 def _config(method: str, task: str, preset: str, settings: Mapping[str, Any]) -> Config:

@@ -150,16 +150,21 @@ def _job(run: Path, setting: Setting, config: Config, threads: int, cost: Update
     )
     held = min(training.buffer_steps, training.steps)
     buffer = ReplayBuffer.planned_bytes(held, observation, action)
-    flags = [*setting.flags(training.seed), "--threads", str(threads)]
     return Job(
         run,
-        (*LAUNCHER, "train", *flags, "--run-dir", str(run), "--resume", "auto"),
+        train_command(setting, training.seed, run, threads),
         training.steps,
         threads,
         cost.seconds * updates_planned(config, cost.schedule),
         cost.memory + 2 * buffer,  # a checkpoint copies it
         _CHECKPOINTS * (buffer + cost.saved) + _AGENTS * cost.saved + _LOGS,
     )
+
+
+def train_command(setting: Setting, seed: int, run: Path, threads: int) -> tuple[str, ...]:
+    """What begins a run, or goes on with it."""
+    flags = [*setting.flags(seed), "--threads", str(threads)]
+    return (*LAUNCHER, "train", *flags, "--run-dir", str(run), "--resume", "auto")
 
 
 def threads_for(slots: int) -> int:

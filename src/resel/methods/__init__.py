@@ -37,6 +37,7 @@ from resel.methods.auto import STEPS as AUTO_STEPS
 from resel.methods.auto import Choice, World, auto_choices
 from resel.methods.base import Learner, Metrics
 from resel.methods.limits import check_episodes
+from resel.methods.preset_files import PresetFile, is_preset_file, preset_method, read_preset
 from resel.methods.registry import (
     Method,
     build_learner,
@@ -50,6 +51,7 @@ from resel.methods.registry import (
     smallest_size,
 )
 from resel.methods.remedy import remedy
+from resel.methods.search import Between, OneOf, Range, chosen_space, search_space
 
 for _module in (
     resel,
@@ -83,23 +85,32 @@ for _module in (
 __all__ = [
     "AUTO_STEPS",
     "Adaptation",
+    "Between",
     "Choice",
     "EncoderRate",
     "Learner",
     "Method",
     "Metrics",
+    "OneOf",
     "Phase",
+    "PresetFile",
+    "Range",
     "World",
     "auto_choices",
     "build_learner",
     "check_episodes",
+    "chosen_space",
     "default_method",
     "get_method",
+    "is_preset_file",
     "methods",
     "own_methods",
+    "preset_method",
     "preset_settings",
+    "read_preset",
     "register_method",
     "remedy",
     "run_label",
+    "search_space",
     "smallest_size",
 ]

@@ -12,6 +12,7 @@ from resel.config import Config
 from resel.errors import ConfigError, UnsupportedSpaceError
 from resel.methods.base import Learner
 from resel.methods.limits import check_windows
+from resel.methods.preset_files import file_settings, is_preset_file
 from resel.networks import Dimensions
 from resel.registry import METHODS
 from resel.tasks import TaskSpec, get_task
@@ -107,15 +108,17 @@ def default_method() -> str:
 def preset_settings(method: Method, task: str, preset: str) -> dict[str, Any]:
     """What a preset sets for a method on a task: the task's own settings, then the method's.
 
-    `size` may be among them; see `Config.sized`.
+    `size` may be among them; see `Config.sized`. A preset may be a file; see `preset_files`.
     """
+    if is_preset_file(preset):
+        return file_settings(preset, method.name, task)
     spec = get_task(task)
     found = method.preset(spec, preset)
     if found is None:
         known = [n for n in ("paper", "released", "small") if method.preset(spec, n) is not None]
         raise ConfigError(
             f"preset={preset!r} is not defined for {task!r} with {method.name}: choose from "
-            f"{', '.join([*known, 'auto'])}."
+            f"{', '.join([*known, 'auto'])}, or give a file that ends in .json."
         )
     return {**(spec.settings if spec is not None else {}), **found}
 

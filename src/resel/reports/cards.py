@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from resel.reports.cells import escape, number
-from resel.reports.figures import MOST_POINTS, Figure, Line
+from resel.reports.figures import MOST_POINTS, Chart, Figure, Line
 from resel.reports.interactive import legend_key
 
 _FEW = 2
 """Figures that stand side by side in full size; more of them are smaller."""
 
 
-def cards(figures: Sequence[Figure]) -> str:
+def cards(figures: Sequence[Figure | Chart]) -> str:
     """The figures of a section; what all of them can show is chosen for all of them at once."""
     legend = _shared_legend(figures)
     choices = {tuple(figure.views) for figure in figures}
@@ -25,7 +25,7 @@ def cards(figures: Sequence[Figure]) -> str:
     )
 
 
-def _shared_legend(figures: Sequence[Figure]) -> list[Line] | None:
+def _shared_legend(figures: Sequence[Figure | Chart]) -> list[Line] | None:
     """An entry for each line of all figures; None if a look stands for two different things."""
     entries: dict[str, Line] = {}
     for line in (line for figure in figures for line in figure.legend):
@@ -34,7 +34,7 @@ def _shared_legend(figures: Sequence[Figure]) -> list[Line] | None:
     return list(entries.values())
 
 
-def _card(figure: Figure, own_legend: bool) -> str:
+def _card(figure: Figure | Chart, own_legend: bool) -> str:
     whole = '<button type="button" class="whole" aria-pressed="false">all values</button>'
     return (
         f'<figure class="card" data-figure="{escape(figure.name)}">'
@@ -44,7 +44,7 @@ def _card(figure: Figure, own_legend: bool) -> str:
     )
 
 
-def _caption(figure: Figure) -> str:
+def _caption(figure: Figure | Chart) -> str:
     words = [figure.note] if figure.note else []
     if figure.fitted:
         words.append(

@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resel.reports.axis import fitted_axis
 
+Drawn = TypeVar("Drawn", "Figure", "Figure | Chart")
 MOST_POINTS = 1000
 """Points of a line on the page; pictures and tables get all of them."""
 _FEW_POINTS = 30
@@ -102,6 +104,21 @@ class Figure:
         return list(first.values())
 
 
+@dataclass(frozen=True)
+class Chart:
+    """A figure that is no lines over steps: traces and layout as plotly.js takes them."""
+
+    name: str
+    title: str
+    data: Sequence[Mapping[str, Any]]
+    layout: Mapping[str, Any]
+    note: str = ""
+    lines: Sequence[Line] = ()
+    views: Sequence[str] = ()
+    legend: Sequence[Line] = ()
+    fitted: None = None
+
+
 def file_name(text: str) -> str:
     """A part of a file name from any text."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.") or "figure"
@@ -121,7 +138,7 @@ def own_names(names: Iterable[str]) -> list[str]:
     return given
 
 
-def with_own_names(figures: Sequence[Figure]) -> list[Figure]:
+def with_own_names(figures: Sequence[Drawn]) -> list[Drawn]:
     """The figures with names that differ."""
     names = own_names(figure.name for figure in figures)
     return [replace(f, name=name) for f, name in zip(figures, names, strict=True)]

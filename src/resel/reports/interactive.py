@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from resel.errors import MissingDependencyError
-from resel.reports.figures import Figure, Line, thin
+from resel.reports.figures import Chart, Figure, Line, thin
 
 
 def plotly_source() -> str:
@@ -22,9 +22,14 @@ def plotly_source() -> str:
     return str(get_plotlyjs())
 
 
-def plotly_figure(figure: Figure) -> dict[str, Any]:
+def plotly_figure(figure: Figure | Chart) -> dict[str, Any]:
     """Traces and layout; colours of text and grid are the page's business."""
-    traces: list[dict[str, Any]] = []
+    if isinstance(figure, Chart):
+        meta = {"group": "0", "view": ""}
+        traces = [{"visible": True, "meta": meta, **trace} for trace in figure.data]
+        margin = {"l": 52, "r": 12, "t": 12, "b": 40}
+        return {"data": traces, "layout": {"showlegend": False, "margin": margin, **figure.layout}}
+    traces = []
     for line in map(thin, figure.lines):
         traces += [*_band(line, figure), _trace(line, figure)]
     axis = {"automargin": True, "zeroline": False}

@@ -12,10 +12,10 @@ from importlib import resources
 import resel
 from resel.reports.cards import cards
 from resel.reports.cells import Html, escape
-from resel.reports.figures import Figure, with_own_names
+from resel.reports.figures import Chart, Figure, with_own_names
 from resel.reports.interactive import plotly_figure, plotly_source
 
-Part = Html | tuple[Figure, ...]
+Part = Html | tuple[Figure | Chart, ...]
 """Markup, or figures side by side."""
 
 
@@ -38,7 +38,7 @@ class Page:
     """Further pages in the same file, by the names that links to them use."""
 
     @property
-    def figures(self) -> list[Figure]:
+    def figures(self) -> list[Figure | Chart]:
         """All figures of this page, each with a name of its own."""
         groups = [p for s in self.sections for p in s.parts if not isinstance(p, Html)]
         return with_own_names([figure for group in groups for figure in group])

@@ -10,6 +10,7 @@ from resel.analysis.paper import read_paper
 from resel.analysis.runs import is_run, read_run
 from resel.errors import ConfigError, RunDirectoryError
 from resel.reports.collection import Failure, collect
+from resel.reports.figures import Figure
 from resel.reports.folder_page import folder_page
 from resel.reports.page import Page, render
 from resel.reports.pictures import write_pictures
@@ -39,7 +40,8 @@ class Report:
 
     def write_figures(self, folder: Path) -> list[Path]:
         """Write every figure as PNG, SVG and CSV."""
-        return write_pictures(self.page.figures, folder)
+        figures = [figure for figure in self.page.figures if isinstance(figure, Figure)]
+        return write_pictures(figures, folder)
 
 
 def make_report(folder: Path) -> Report:

@@ -1,6 +1,7 @@
 """The run around a trainer: its directory, what it saves, and whether it may start or go on."""
 
 from resel.runs._files import whole_directory, write_file, write_json, writing
+from resel.runs._lock import Lock
 from resel.runs._reading import parse_json, read_regular
 from resel.runs.agents import (
     agent_step,
@@ -36,6 +37,7 @@ __all__ = [
     "ENDED",
     "MAY_DIFFER",
     "Bundle",
+    "Lock",
     "MetricsLog",
     "ReplayLog",
     "Resume",

@@ -59,8 +59,13 @@ def can_be_filmed(config: Config) -> bool:
     return drawn and (not modes or "rgb_array" in modes)
 
 
-def film(actor: Actor, env: CheckedEnv, seeds: list[int], path: Path) -> Evaluation:
-    """Play episodes in an environment made with render_mode='rgb_array' and write them."""
+def film(
+    actor: Actor, env: CheckedEnv, seeds: list[int], path: Path, side: int | None = None
+) -> Evaluation:
+    """Play episodes in an environment made with render_mode='rgb_array' and write them.
+
+    `side` bounds the height and width of the pictures.
+    """
     frames: list[NDArray[np.uint8]] = []
 
     def keep() -> None:
@@ -70,7 +75,7 @@ def film(actor: Actor, env: CheckedEnv, seeds: list[int], path: Path) -> Evaluat
                 f"{env.called} draws no pictures: its render() returned "
                 f"{type(frame).__name__}, with render_mode='rgb_array' it must be an array."
             )
-        frames.append(frame.astype(np.uint8, copy=False))
+        frames.append(_within(side, frame.astype(np.uint8, copy=False)))
 
     result = evaluate(actor, env, seeds, on_step=keep)
     fps = int(env.env.metadata.get("render_fps") or _DEFAULT_FPS)
@@ -80,6 +85,15 @@ def film(actor: Actor, env: CheckedEnv, seeds: list[int], path: Path) -> Evaluat
     else:
         _write_mp4(path, frames, fps)
     return result
+
+
+def _within(side: int | None, frame: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The picture, made smaller if a side of it is longer."""
+    if side is None or max(frame.shape[:2]) <= side:
+        return frame
+    picture = Image.fromarray(frame)
+    picture.thumbnail((side, side))
+    return np.asarray(picture)
 
 
 def _rendered(env: CheckedEnv) -> Any:

@@ -102,6 +102,10 @@ class Ledger:
         self.changed(entry)
         return _WAITS[min(entry.attempts, len(_WAITS) - 1)]
 
+    def unwanted(self, job: Job) -> bool:
+        """Whether a job that is running should save and leave: nobody needs it any more."""
+        return False
+
     def stopped(self, job: Job) -> None:
         """An attempt was ended by us: it does not count."""
         self.entries[job.run].status = read_state(job).status

@@ -55,8 +55,7 @@ def last_words(run: Path) -> str:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Let a run save and leave; kill it if it takes too long."""
-    process.terminate()
+    """Let a run that was asked to leave save; kill it if it takes too long."""
     try:
         process.wait(PATIENCE)
     except subprocess.TimeoutExpired:

@@ -19,6 +19,8 @@ class _Running:
     job: Job
     process: subprocess.Popen[bytes]
     slot: int
+    ending: bool = False
+    """Whether it was asked to leave: a second time it would not save."""
 
 
 def run_local(
@@ -45,6 +47,10 @@ def run_local(
                     continue
                 running.append(_begin(job, ledger, running, slots, gpus))
             tick()
+            for item in running:
+                if not item.ending and ledger.unwanted(item.job):
+                    item.ending = True
+                    item.process.terminate()
             time.sleep(_POLL)
             for item in [item for item in running if item.process.poll() is not None]:
                 running.remove(item)
@@ -53,7 +59,8 @@ def run_local(
         tick()
     finally:
         for item in running:
-            item.process.terminate()  # all at once, so that they save side by side
+            if not item.ending:
+                item.process.terminate()  # all at once, so that they save side by side
         for item in running:
             end(item.process)
             ledger.stopped(item.job)

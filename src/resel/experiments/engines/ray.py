@@ -59,6 +59,7 @@ def _work(
     # A lost worker or node is ours to count, so Ray itself tries nothing again.
     remote = ray.remote(max_retries=0, num_gpus=gpus)(_process.run_to_end)
     not_before: dict[Job, float] = {}
+    ending: set[Any] = set()
     while running or ledger.waiting():
         has = ray.cluster_resources()  # machines come and go
         for job in ledger.waiting():
@@ -74,6 +75,10 @@ def _work(
             place = remote.options(num_cpus=job.threads, memory=wants["memory"] or None)
             running[place.remote(job.command, job.run)] = job
         tick()
+        for reference, job in running.items():
+            if reference not in ending and ledger.unwanted(job):
+                ending.add(reference)
+                ray.cancel(reference, force=True)  # the run notices, and saves
         if not running:
             time.sleep(_POLL)
             continue

@@ -1,0 +1,130 @@
+"""What is searched: a task, a method, the ranges, and how long each trial trains."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from resel.agent import configure, usual_preset
+from resel.analysis.runs import settings_of
+from resel.config import Config
+from resel.errors import ConfigError
+from resel.experiments import Setting
+from resel.methods import Between, Range, chosen_space, default_method, preset_method, run_label
+from resel.tasks import full_name
+
+PrunerName = Literal["median", "asha", "none"]
+FIRST_SEED = 100
+"""Seeds of trials begin here: those from 1 up stay fresh, for results."""
+_DIGITS = 3
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search as it was asked for."""
+
+    task: str
+    out: Path
+    method: str | None = None
+    preset: str | None = None
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that all trials have."""
+    words: Sequence[str] = ()
+    """What is searched; see `methods.chosen_space`."""
+    seeds: int = 1
+    storage: str | None = None
+    name: str | None = None
+    """Of the study."""
+    pruner: PrunerName = "median"
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1:
+            raise ConfigError(f"--seeds {self.seeds} is too small: it must be at least 1.")
+        if self.pruner not in get_args(PrunerName):
+            raise ConfigError(f"--pruner {self.pruner!r}: choose one of {get_args(PrunerName)}.")
+
+    @cached_property
+    def setting(self) -> Setting:
+        """What all trials begin with."""
+        method = self.method or preset_method(self.preset) or default_method()
+        task = full_name(self.task)
+        return Setting(
+            task, dict(self.fixed), preset=self.preset or usual_preset(task), method=method
+        )
+
+    @cached_property
+    def config(self) -> Config:
+        """The settings of the preset, with what is fixed."""
+        setting = self.setting
+        return configure(
+            setting.task, method=setting.method, preset=setting.preset, **setting.overrides
+        )
+
+    @cached_property
+    def space(self) -> dict[str, Range]:
+        """What is searched."""
+        return chosen_space(self.config, self.words, self.fixed)
+
+    @cached_property
+    def baseline(self) -> dict[str, Any]:
+        """The values of the preset, as far as they lie within the ranges."""
+        flat = self.config.flat()
+        return {name: flat[name] for name, r in self.space.items() if _holds(r, flat[name])}
+
+    @property
+    def steps(self) -> int:
+        """Environment steps of a run."""
+        return self.config.training.steps
+
+    @property
+    def study(self) -> str:
+        """The name of the study."""
+        return self.name or f"{self.setting.task}-{run_label(self.config)}"
+
+    @property
+    def folder(self) -> Path:
+        """Of the trials; another study in the same --out has another."""
+        return self.out.absolute() / "trials" / re.sub(r"[^A-Za-z0-9._-]+", "-", self.study)
+
+    @property
+    def storage_url(self) -> str:
+        """Where the study is."""
+        return self.storage or f"sqlite:///{self.out.absolute() / 'study.db'}"
+
+    @property
+    def shown_storage(self) -> str:
+        """The same, without a password."""
+        return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", self.storage_url)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What trials of one study have in common."""
+        kept = settings_of(self.config)
+        return {
+            "task": kept.pop("task"),
+            "method": kept.pop("method"),
+            "encoder": kept.pop("encoder"),
+            "steps": kept.pop("steps"),
+            "seeds": list(range(FIRST_SEED, FIRST_SEED + self.seeds)),
+            "settings": {n: v for n, v in kept.items() if n not in self.space},
+            "search": {name: values.to_json() for name, values in self.space.items()},
+        }
+
+    def settings_of(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of a trial; numbers are rounded, so that people can write them down."""
+        return {name: _rounded(value) for name, value in params.items()}
+
+
+def _holds(values: Range, value: Any) -> bool:
+    if not isinstance(values, Between):
+        return value in values.choices
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and values.low <= value <= values.high
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value

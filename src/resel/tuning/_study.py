@@ -1,0 +1,122 @@
+"""The study of Optuna behind a search: opened, and refused where it is about something else."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from resel.errors import ConfigError, MissingDependencyError, ReselError
+from resel.methods import Between, Range
+from resel.tuning._search import Search
+
+_ABOUT = "resel"
+"""The attribute of a study that says what it is about."""
+_SEED = 100
+_FIRST = 5
+"""Trials that are drawn at random, and that none is measured against."""
+_PRUNE_AFTER = 0.25
+"""Share of a run before which nothing is given up."""
+
+
+def optuna() -> Any:
+    """The package, or which extra brings it."""
+    try:
+        return importlib.import_module("optuna")
+    except ImportError as error:
+        raise MissingDependencyError(
+            "resel tune needs the package optuna: pip install 'resel[tune]'."
+        ) from error
+
+
+def open_study(search: Search) -> Any:
+    """The study in its storage, begun if it is not there; refused if it is of another search."""
+    library = optuna()
+    library.logging.set_verbosity(library.logging.ERROR)
+    try:
+        study = library.create_study(
+            storage=search.storage_url,
+            study_name=search.study,
+            direction="maximize",
+            load_if_exists=True,
+            sampler=library.samplers.TPESampler(
+                seed=_SEED, n_startup_trials=_FIRST, multivariate=True
+            ),
+            pruner=_pruner(library, search),
+        )
+        _check(study, search)
+        known = study.get_trials(deepcopy=False)
+        if not known:  # what is known to work comes first
+            study.enqueue_trial(search.baseline, skip_if_exists=True)
+        return study
+    except ReselError:
+        raise
+    except Exception as error:  # drivers of databases have errors of their own
+        raise ConfigError(
+            f"The storage {search.shown_storage} cannot be used ({type(error).__name__}: "
+            f"{_first_line(error, search)}). Check the URL, that its database runs and can be "
+            "reached, and that its driver is installed; without --storage the study is a file in --out."
+        ) from error
+
+
+def _pruner(library: Any, search: Search) -> Any:
+    kinds = library.pruners
+    warmup = int(_PRUNE_AFTER * search.steps)
+    if search.pruner == "none":
+        return kinds.NopPruner()
+    if search.pruner == "asha":
+        return kinds.SuccessiveHalvingPruner(min_resource=max(1, warmup), reduction_factor=2)
+    return kinds.MedianPruner(n_startup_trials=_FIRST, n_warmup_steps=warmup)
+
+
+def _first_line(error: Exception, search: Search) -> str:
+    """What a driver says, without a password."""
+    text = (str(error).strip().splitlines() or [""])[0]
+    return text.replace(search.storage_url, search.shown_storage)
+
+
+def _check(study: Any, search: Search) -> None:
+    """Compare what the study is about with what is asked; a new one is told."""
+    wanted = json.loads(json.dumps(search.about))  # as it comes back
+    found = study.user_attrs.get(_ABOUT)
+    if found is None and study.get_trials(deepcopy=False):
+        raise ConfigError(
+            f"The study {search.study!r} in {search.shown_storage} was not made by resel tune: "
+            "give another --study."
+        )
+    if found is None:
+        study.set_user_attr(_ABOUT, wanted)
+        return
+    for name, (before, now) in _differences(found, wanted).items():
+        raise ConfigError(
+            f"The study {search.study!r} in {search.shown_storage} has {name} {before}, and this "
+            f"is {name} {now}: its trials could not be compared with these. Nothing was changed; "
+            "give another --study or --out."
+        )
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What two studies differ in, the most telling first."""
+    found = {n: (before.get(n), now[n]) for n in now if before.get(n) != now[n]}
+    for part in ("settings", "search"):
+        if part in found:
+            one, other = (dict(side or {}) for side in found.pop(part))
+            names = [n for n in {**one, **other} if one.get(n) != other.get(n)]
+            word = "the setting" if part == "settings" else "the range of"
+            found |= {f"{word} {n}": (one.get(n), other.get(n)) for n in names}
+    return found
+
+
+def distributions(space: Mapping[str, Range]) -> dict[str, Any]:
+    """A search space in Optuna's words."""
+    kinds = optuna().distributions
+    found = {}
+    for name, values in space.items():
+        if not isinstance(values, Between):
+            found[name] = kinds.CategoricalDistribution(values.choices)
+        elif isinstance(values.low, int) and isinstance(values.high, int):
+            found[name] = kinds.IntDistribution(values.low, values.high, log=values.log)
+        else:
+            found[name] = kinds.FloatDistribution(values.low, values.high, log=values.log)
+    return found
