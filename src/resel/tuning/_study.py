@@ -56,7 +56,8 @@ def open_study(search: Search) -> Any:
         raise ConfigError(
             f"The storage {search.shown_storage} cannot be used ({type(error).__name__}: "
             f"{_first_line(error, search)}). Check the URL, that its database runs and can be "
-            "reached, and that its driver is installed; without --storage the study is a file in --out."
+            "reached, and that its driver is installed; without --storage the study is a file in "
+            "--out."
         ) from error
 
 

@@ -1,0 +1,240 @@
+"""`resel tune`: trials are runs that are given up, go on and end in a preset file."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import fake_training
+import pytest
+from fake_training import fake_command
+from terminal import refused
+
+from resel.agent import configure
+from resel.cli import main
+from resel.errors import ConfigError
+from resel.methods import read_preset
+from resel.tuning import _trials, parse_budget
+from resel.tuning._clock import Clock
+
+FEW = ["tune", "TMaze-v0", "--encoder", "gru", "--steps", "400", "--workers", "1", "--out", "out"]
+TWO = [*FEW, "--search", "gamma=0.9,0.99", "lr_policy"]
+GAMMA = "score = 10 * settings['gamma']"
+HANGS = "evaluate(100, 1.0)\n(run / 'ready').touch()\nif calls == 1: time.sleep(100)\nscore = 1.0"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch, own_folder: None, narrow_terminal: None) -> None:
+    monkeypatch.setattr(_trials, "_LOOK", 0.05)
+
+
+def trains(monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
+    monkeypatch.setattr(_trials, "train_command", fake_command(rule))
+
+
+def table() -> list[dict[str, str]]:
+    return list(csv.DictReader(Path("out/trials.csv").read_text().splitlines()))
+
+
+def runs() -> list[Path]:
+    return sorted(Path("out/trials").rglob("seed*"))
+
+
+def wait_for(found: Any) -> Any:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if result := found():
+            return result
+        time.sleep(0.05)
+    raise AssertionError("it took too long")
+
+
+def test_the_best_settings_become_a_preset(monkeypatch: Any, capsys: Any) -> None:
+    trains(monkeypatch, f"{GAMMA} + (seed - 100) + calls")
+    assert main([*TWO, "--trials", "4", "--seeds", "2", "--workers", "2"]) == 0
+    said = capsys.readouterr().out
+    rows = table()
+    assert [row["status"] for row in rows] == ["complete"] * 4
+    # The preset's own settings come first; a score is the mean over seeds.
+    assert (float(rows[0]["gamma"]), float(rows[0]["lr_policy"])) == (0.99, 0.001)
+    assert [float(row["score"]) for row in rows] == [
+        pytest.approx(10 * float(row["gamma"]) + 1.5) for row in rows
+    ]
+    assert [run.name for run in runs()] == ["seed100", "seed101"] * 4
+    found = read_preset("out/preset.json")
+    assert (found.task, found.method, found.settings["gamma"]) == ("TMaze-v0", "resel", 0.99)
+    assert found.about["score_of_the_preset"] == pytest.approx(11.4)
+    config = configure("TMaze-v0", preset="out/preset.json")
+    assert (config.encoder, config.training.steps, config.algorithm.gamma) == ("gru", 400, 0.99)
+    assert "resel train TMaze-v0 --preset out/preset.json --seed 1" in said
+    page = Path("out/tune.html").read_text()
+    for words in ("Which settings mattered", "Settings and score of every trial", "--seeds 5"):
+        assert words in page
+    # Given again, nothing is left to do, and nothing is run again.
+    assert main([*TWO, "--trials", "4", "--seeds", "2"]) == 0
+    assert table() == rows
+    assert all(len((run / "calls").read_text().splitlines()) == 1 for run in runs())
+    # More trials go on with the same study.
+    assert main([*TWO, "--trials", "5", "--seeds", "2"]) == 0
+    assert len(table()) == 5 and table()[:4] == rows
+
+
+def test_trials_that_do_not_keep_up_are_given_up(monkeypatch: Any, capsys: Any) -> None:
+    number = "int(run.parent.name)"
+    bad = f"if {number} == 5:\n evaluate(100, -9.0); time.sleep(100)\nscore = float({number})"
+    trains(monkeypatch, bad)
+    begun = time.monotonic()
+    assert main([*TWO, "--trials", "7"]) == 0
+    assert time.monotonic() - begun < 60, "its run was ended"
+    rows = table()
+    assert [row["status"] for row in rows] == ["complete"] * 5 + ["pruned", "complete"]
+    assert "given up at step 100 of seed 100: -9" in rows[5]["problem"]
+    assert json.loads((runs()[5] / "result.json").read_text())["status"] == "interrupted"
+    assert read_preset("out/preset.json").about["trial"] == 6
+    assert "Trials: 6 complete, 1 pruned." in capsys.readouterr().out
+
+
+def test_what_diverges_is_no_best_and_what_fails_is_told(monkeypatch: Any, capsys: Any) -> None:
+    rule = "if run.parent.name == '0001': end(99.0, 'diverged', 3)\n" + GAMMA
+    trains(monkeypatch, rule)
+    assert main([*TWO, "--trials", "2"]) == 0
+    assert table()[1]["status"] == "pruned" and "diverged" in table()[1]["problem"]
+    assert read_preset("out/preset.json").about["trial"] == 0
+    trains(monkeypatch, "print('Error: no such thing.', flush=True); sys.exit(2)")
+    words = refused(capsys, *TWO[:-4], "other", *TWO[-3:], "--trials", "9")
+    assert "3 trials have failed" in words and "no such thing." in words
+
+
+def test_time_counts_over_all_starts(monkeypatch: Any, capsys: Any) -> None:
+    trains(monkeypatch, HANGS)
+    assert main([*TWO, "--budget", "2s", "--trials", "1"]) == 1
+    said = capsys.readouterr().out
+    assert "Trials: 1 running." in said and "no preset yet" in said
+    assert not Path("out/preset.json").exists()
+    assert main([*TWO, "--budget", "2s", "--trials", "1"]) == 1, "it is spent"
+    assert len((runs()[0] / "calls").read_text().splitlines()) == 1
+    assert main([*TWO, "--budget", "60s", "--trials", "1"]) == 0
+    assert "Trial 0: is taken up again" in capsys.readouterr().out
+    calls = (runs()[0] / "calls").read_text().splitlines()
+    assert len(calls) == 2 and calls[0] == calls[1], "with its settings and its run"
+    assert [row["status"] for row in table()] == ["complete"]
+
+
+def test_ctrl_c_ends_it_and_the_same_command_goes_on(monkeypatch: Any, capsys: Any) -> None:
+    trains(monkeypatch, HANGS)
+
+    def interrupt() -> None:
+        wait_for(lambda: list(Path("out").rglob("ready")))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    assert main([*TWO, "--trials", "1"]) == 130
+    thread.join()
+    said = capsys.readouterr().out
+    assert "Stopped; all trials are saved. The same command goes on: resel tune TMaze-v0" in said
+    assert json.loads((runs()[0] / "result.json").read_text())["status"] == "interrupted"
+    assert main([*TWO, "--trials", "1"]) == 0
+    assert table()[0]["status"] == "complete"
+
+
+def test_the_trial_of_a_killed_worker_is_taken_up(monkeypatch: Any) -> None:
+    argv = [sys.executable, fake_training.__file__, HANGS, *TWO, "--trials", "1"]
+    worker = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: list(Path("out").rglob("ready")))
+    finally:
+        worker.kill()
+        worker.wait()
+    trains(monkeypatch, HANGS)
+    assert main([*TWO, "--trials", "1"]) == 0
+    calls = (runs()[0] / "calls").read_text().splitlines()
+    assert len(calls) == 2 and calls[0] == calls[1]
+    assert [row["status"] for row in table()] == ["complete"]
+
+
+def test_a_study_is_about_one_thing(monkeypatch: Any, capsys: Any) -> None:
+    trains(monkeypatch, GAMMA)
+    assert main([*TWO, "--trials", "1"]) == 0
+    before = table()
+    own = ["--study", "TMaze-v0-gru", "--trials", "2"]
+    for change, words in (
+        (["--seeds", "2"], "has seeds [100], and this is seeds [100, 101]"),
+        (["--settings", "tau=0.5"], "the setting tau 0.005, and this is the setting tau 0.5"),
+        (["--search", "gamma=0.9,0.99"], "the range of lr_policy"),
+        (["--method", "sac-gru"], "has method resel, and this is method sac-gru"),
+    ):
+        assert words in refused(capsys, *TWO, *own, *change), change
+    task = [w if w != "TMaze-v0" else "Pendulum-V-v0" for w in TWO]
+    told = refused(capsys, *task, *own)
+    assert "has task TMaze-v0, and this is task Pendulum-V-v0" in told and "--study" in told
+    assert main([*TWO, "--trials", "1"]) == 0 and table() == before, "nothing was lost"
+
+
+def test_bad_input(monkeypatch: Any, capsys: Any) -> None:
+    assert "Say how long" in refused(capsys, *FEW)
+    for budget in ("2", "2hours", "-3h", "h", ""):
+        assert "30m, 2h, 1h30m" in refused(capsys, *FEW, f"--budget={budget}")
+    for budget in ("0s", "9999d"):
+        assert "between 1s and 365d" in refused(capsys, *FEW, "--budget", budget)
+    assert parse_budget("1h30m") == 5400 and parse_budget("0.5d") == 43200
+    trials = [*FEW, "--trials", "1"]
+    assert "--trials 0" in refused(capsys, *FEW, "--trials", "0")
+    assert "no usual range" in refused(capsys, *trials, "--search", "n_critics")
+    assert "no setting named 'nothing'" in refused(capsys, *trials, "--search", "nothing=1,2")
+    assert "LOW below HIGH" in refused(capsys, *trials, "--search", "tau=1:0")
+    both = refused(capsys, *trials, "--search", "tau", "--settings", "tau=0.1")
+    assert "both fixed and searched" in both
+    for url in ("nonsense://x", "postgresql://me:secret@localhost:1/x", "sqlite:////no/where/a.db"):
+        said = refused(capsys, *trials, "--storage", url)
+        assert "cannot be used" in said and "without --storage" in said and "secret" not in said
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert "pip install 'resel[tune]'" in refused(capsys, *trials)
+    assert not Path("out/trials").exists()
+
+
+def test_a_clock_counts_once_what_overlaps(tmp_path: Path) -> None:
+    clock = Clock(tmp_path, 100.0)
+    now = clock._began
+    for number, ends in enumerate([(now - 50, now - 30), (now - 40, now - 20), (now - 5, now + 0)]):
+        (tmp_path / f"{number}.json").write_text(json.dumps(ends))
+    (tmp_path / "half.json").write_text("[1")
+    assert clock.spent() == pytest.approx(35, abs=1)
+    assert clock.left == pytest.approx(65, abs=1) and not clock.is_over
+
+
+def test_a_storage_that_is_no_study_of_ours(capsys: Any) -> None:
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(storage="sqlite:///theirs.db", study_name="theirs")
+    study.tell(study.ask(), 1.0)
+    url = ["--storage", "sqlite:///theirs.db", "--study", "theirs", "--trials", "1"]
+    assert "was not made by resel tune" in refused(capsys, *FEW, *url)
+
+
+@pytest.mark.slow
+def test_real_runs(capsys: Any) -> None:
+    argv = [*TWO, "--settings", "warmup_steps=50", "batch_steps=84", "--eval-every", "100"]
+    assert main([*argv, "--trials", "2", "--size", "tiny"]) == 0
+    assert [row["status"] for row in table()] == ["complete"] * 2
+    train = ["train", "TMaze-v0", "--preset", "out/preset.json", "--steps", "100"]
+    assert main([*train, "--run-dir", "run"]) == 0
+    kept = json.loads(Path("run/config.json").read_text())
+    assert kept["algorithm"]["gamma"] == read_preset("out/preset.json").settings["gamma"]
+
+
+def test_searches_without_anything_to_search() -> None:
+    from resel.methods import chosen_space, search_space
+
+    config = configure("TMaze-v0", method="resel")
+    with pytest.raises(ConfigError, match="name some, as in --search"):
+        chosen_space(config, (), search_space(config))
