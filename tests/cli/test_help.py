@@ -33,7 +33,7 @@ def test_twenty_flags_in_the_order_of_use(capsys: Any) -> None:
     assert len(flags) == 20
     order = ["steps", "seed", "run-dir", "size", "encoder", "method", "lr-policy", "eval-every"]
     assert [flag for flag in flags if flag in order] == order
-    assert "{paper,released,small,auto}" in text
+    assert "{paper,released,small,auto,FILE}" in text
     words = " ".join(text.split())
     for known in ([method.name for method in methods()[0]], [spec.name for spec in encoders()[0]]):
         assert f"{{{','.join(known)}}}" in words or f"One of {', '.join(known)}." in words

@@ -21,6 +21,7 @@ from terminal import refused
 from resel.agent import configure
 from resel.cli import main
 from resel.errors import ConfigError
+from resel.experiments.engines import local
 from resel.methods import read_preset
 from resel.tuning import _trials, parse_budget
 from resel.tuning._clock import Clock
@@ -34,6 +35,7 @@ HANGS = "evaluate(100, 1.0)\n(run / 'ready').touch()\nif calls == 1: time.sleep(
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch, own_folder: None, narrow_terminal: None) -> None:
     monkeypatch.setattr(_trials, "_LOOK", 0.05)
+    monkeypatch.setattr(local, "_POLL", 0.02)
 
 
 def trains(monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
@@ -146,6 +148,7 @@ def test_ctrl_c_ends_it_and_the_same_command_goes_on(monkeypatch: Any, capsys: A
     assert table()[0]["status"] == "complete"
 
 
+@pytest.mark.slow
 def test_the_trial_of_a_killed_worker_is_taken_up(monkeypatch: Any) -> None:
     argv = [sys.executable, fake_training.__file__, HANGS, *TWO, "--trials", "1"]
     worker = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
@@ -169,7 +172,8 @@ def test_a_study_is_about_one_thing(monkeypatch: Any, capsys: Any) -> None:
     for change, words in (
         (["--seeds", "2"], "has seeds [100], and this is seeds [100, 101]"),
         (["--settings", "tau=0.5"], "the setting tau 0.005, and this is the setting tau 0.5"),
-        (["--search", "gamma=0.9,0.99"], "the range of lr_policy"),
+        (["--search", "gamma=0.9,0.99"], "lr_policy"),
+        (["--search", "gamma=0.9,0.95", "lr_policy"], "has the range of gamma ['one of', 0.9"),
         (["--method", "sac-gru"], "has method resel, and this is method sac-gru"),
     ):
         assert words in refused(capsys, *TWO, *own, *change), change

@@ -3,9 +3,9 @@
 {"format": "resel-preset", "version": 1, "task": "Pendulum-P-v0", "method": "resel",
  "settings": {"encoder": "mamba", "lr_policy": 0.0007, ...}, "about": {...}, "sha256": "..."}
 
-`settings` are all that differ from the method's defaults, so that a preset stays what it is when
-others change. The hash is that of `task`, `method` and `settings`; a file without one is somebody's
-own, and is taken as it is.
+`settings` are all that were searched or differ from the method's defaults, so that a preset stays
+what it is when others change. The hash is that of `task`, `method` and `settings`; a file without
+one is somebody's own, and is taken as it is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,8 @@ from resel.envs import warn_user
 from resel.errors import ConfigError, DamagedFileError
 
 FORMAT, VERSION = "resel-preset", 1
-_NOT_KEPT = {"seed", "init_from", "device", "threads", "log_every", "checkpoint_every"}
-_NOT_KEPT |= {"checkpoint_minutes", "env_workers", "env_timeout", "env_restarts", "disk_tries"}
-_NOT_KEPT |= {"disk_wait", "stop_return"}
+_NOT_KEPT = {"seed", "init_from", "device", "threads", "env_workers", "env_timeout"}
+_NOT_KEPT |= {"env_restarts", "disk_tries", "disk_wait", "stop_return"}
 """What belongs to a run and its machine."""
 
 
@@ -41,11 +40,14 @@ class PresetFile:
     """Where they come from, for people."""
 
     @classmethod
-    def of(cls, config: Config, about: Mapping[str, Any]) -> PresetFile:
-        """All settings of a config that are not the method's defaults."""
+    def of(
+        cls, config: Config, about: Mapping[str, Any], chosen: Collection[str] = ()
+    ) -> PresetFile:
+        """All settings of a config that are not the method's defaults, or that were chosen."""
         names = {"method": config.method, "encoder": config.encoder}
         usual = Config.build("", names).flat() | {"encoder": None}
-        kept = {n: v for n, v in config.flat().items() if n not in _NOT_KEPT and v != usual[n]}
+        own = {n: v for n, v in config.flat().items() if n not in _NOT_KEPT}
+        kept = {n: v for n, v in own.items() if v != usual[n] or n in chosen}
         return cls(config.task, config.method, kept, about)
 
     def write(self, path: Path) -> None:

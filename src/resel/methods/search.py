@@ -81,9 +81,25 @@ def search_space(config: Config) -> dict[str, Range]:
     found: dict[str, Range] = {}
     for name, value in config.flat().items():
         usual = _usual(name, value, config)
-        if usual is not None:
-            found[name] = _including(usual, value)
+        if usual is not None and (own := _allowed(_including(usual, value), name, config)):
+            found[name] = own
     return found
+
+
+def _allowed(found: Range, name: str, config: Config) -> Range | None:
+    """Without choices that the method refuses; None if there is none left."""
+    if isinstance(found, Between):
+        return found
+    good = tuple(value for value in found.choices if _takes(config, name, value))
+    return OneOf(good) if len(good) > 1 else None
+
+
+def _takes(config: Config, name: str, value: Any) -> bool:
+    try:
+        config.replace(**{name: value})
+    except ConfigError:
+        return False
+    return True
 
 
 def _usual(name: str, value: Any, config: Config) -> Range | None:

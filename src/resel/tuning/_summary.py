@@ -83,7 +83,7 @@ class Summary:
             "seeds": self.search.about["seeds"],
             "searched": sorted(self.search.space),
         }
-        PresetFile.of(config, about).write(path)
+        PresetFile.of(config, about, best.settings).write(path)
         return True
 
     def write_table(self, path: Path) -> None:
