@@ -15,7 +15,7 @@ from resel.cli import main
 from resel.errors import ReselError
 from resel.zoo import _entries, entries, get_entry, read_card
 
-MOST = 8_000_000
+MOST = 3_000_000
 """Bytes of all agents: they are in every installation."""
 
 
@@ -92,6 +92,7 @@ def test_a_card_of_one_s_own(finished: Path, capsys: Any) -> None:
     said = capsys.readouterr().out
     card = read_card(Path("mine"))
     assert (card.name, card.task, card.seed, card.steps) == ("me", "TMaze-v0", 1, 60)
+    assert Agent.load("mine").policy_only
     assert card.episodes == 4 and card.commit == "abc123" and "Written: mine/card.json" in said
     assert {"manifest.json", "weights.safetensors", "agent.json", "curve.png"} <= set(card.files)
     assert main(["eval", "mine", "--episodes", "4", "--json"]) == 0

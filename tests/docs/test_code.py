@@ -140,7 +140,7 @@ def test_commands_have_the_flags_that_pages_show(page: Path) -> None:
         verb = words[0]
         chosen = (
             words[1:2]
-            if verb == "bench"
+            if verb in ("bench", "zoo")
             else [
                 part
                 for flag, value in itertools.pairwise(words)

@@ -25,7 +25,7 @@ class ExportArguments:
     """Write a trained policy for machines without resel, or check one here."""
 
     run: _Path = None
-    """A run directory, or the directory of a saved agent."""
+    """A run directory, the directory of a saved agent, or zoo:NAME."""
     out: Annotated[Path | None, word("DIR")] = None
     """Folder to write; an export that is there is replaced."""
     check: Annotated[Path | None, word("DIR")] = None

@@ -74,6 +74,8 @@ class CardArguments:
     """How many to play for the return on the card."""
     commit: Annotated[str | None, word("SHA")] = None
     """Of the code that trained it."""
+    whole: bool = False
+    """With critics and targets, several times the size: it can learn on, not only act."""
 
 
 Action = (
@@ -147,7 +149,7 @@ def _card(arguments: CardArguments) -> int:
     render_offscreen()
     announce_compilation()
     episodes = positive("episodes", arguments.episodes)
-    wanted = Wanted(arguments.name, arguments.agent, episodes, arguments.commit)
+    wanted = Wanted(arguments.name, arguments.agent, episodes, arguments.commit, arguments.whole)
     with writing("--out", arguments.out):
         card = write_agent_folder(arguments.run, arguments.out, wanted)
     OUT.print(

@@ -44,6 +44,8 @@ class Wanted:
     agent: str = "last"
     episodes: int = 100
     commit: str | None = None
+    whole: bool = False
+    """With critics and targets, to learn on."""
 
 
 def write_agent_folder(run: Path, out: Path, wanted: Wanted) -> Card:
@@ -65,7 +67,7 @@ def write_agent_folder(run: Path, out: Path, wanted: Wanted) -> Card:
         with threads_for(config), closing(env):
             found = evaluate(agent.actor, env, seeds)
             step = record.steps if step is None and wanted.agent == "last" else step
-            save_agent(out, agent.learner, env, step)
+            save_agent(out, agent.learner, env, step, policy_only=not wanted.whole)
         draw([record], out / "curve.png")
         seen = _picture(agent, config, out, seeds[:1])
     card = Card(
