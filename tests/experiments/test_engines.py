@@ -133,6 +133,23 @@ def test_interrupted_sweeps_let_their_runs_save(tmp_path: Path) -> None:
     assert ledger.entries[job.run].status == "waiting" and ledger.entries[job.run].attempts == 0
 
 
+def test_runs_that_nobody_needs_any_more_save_and_leave(tmp_path: Path) -> None:
+    saves = (
+        "signal.signal(signal.SIGTERM, lambda *a: end('interrupted', 143))\n"
+        "(run / 'ready').touch(); time.sleep(60)"
+    )
+    job = fake_job(tmp_path, "run", saves)
+
+    class Choosy(Ledger):
+        def unwanted(self, job: Job) -> bool:
+            return (job.run / "ready").exists()
+
+    ledger = Choosy.of([job], attempts=1)
+    run_local(ledger, lambda: None, slots=1)
+    assert json.loads((job.run / "result.json").read_text())["status"] == "interrupted"
+    assert len((job.run / "ends").read_text().splitlines()) == 1, "it was asked once"
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells children")
 def test_runs_save_when_the_sweep_is_killed(tmp_path: Path) -> None:
     saves = (

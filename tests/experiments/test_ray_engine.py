@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +14,7 @@ from fake_runs import fake_job, write_run
 from resel.errors import ConfigError, MissingDependencyError
 from resel.experiments.engines import Ledger, _ledger, run_ray
 from resel.experiments.engines import ray as engine
+from resel.experiments.plan import Job
 from resel.runs import RunDirectory, is_in_use
 
 
@@ -45,6 +48,27 @@ def test_one_machine(tmp_path: Path) -> None:
     assert len((lost.run / "calls").read_text().splitlines()) == 2
     again = Ledger.of([good, nan, lost])
     assert not again.waiting()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_runs_that_nobody_needs_any_more_save_and_leave(tmp_path: Path) -> None:
+    saves = (
+        "signal.signal(signal.SIGTERM, lambda *a: end('interrupted', 143))\n"
+        "(run / 'ready').touch(); time.sleep(60)"
+    )
+    job = fake_job(tmp_path, "run", saves)
+
+    class Choosy(Ledger):
+        def unwanted(self, job: Job) -> bool:
+            return (job.run / "ready").exists()
+
+    ledger = Choosy.of([job], attempts=1)
+    run_ray(ledger, lambda: None, slots=1, address=None)
+    deadline = time.monotonic() + 30
+    while not (job.run / "ends").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert json.loads((job.run / "result.json").read_text())["status"] == "interrupted"
 
 
 def test_an_interrupted_sweep_lets_its_runs_save(tmp_path: Path) -> None:

@@ -215,6 +215,13 @@ def test_a_clock_counts_once_what_overlaps(tmp_path: Path) -> None:
     assert clock.left == pytest.approx(65, abs=1) and not clock.is_over
 
 
+def test_a_storage_that_fails_on_the_way(monkeypatch: Any, capsys: Any) -> None:
+    trains(monkeypatch, "(run.parents[3] / 'study.db').write_bytes(b'x' * 9000)\nscore = 1.0")
+    said = refused(capsys, *TWO, "--trials", "2", code=4)
+    assert "failed (" in said and "the same command goes on" in said
+    assert json.loads((runs()[0] / "result.json").read_text())["status"] == "completed"
+
+
 def test_a_storage_that_is_no_study_of_ours(capsys: Any) -> None:
     import optuna
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,15 @@ from resel.analysis.runs import settings_of
 from resel.config import Config
 from resel.errors import ConfigError
 from resel.experiments import Setting
-from resel.methods import Between, Range, chosen_space, default_method, preset_method, run_label
+from resel.methods import (
+    Between,
+    Range,
+    chosen_space,
+    default_method,
+    is_preset_file,
+    preset_method,
+    run_label,
+)
 from resel.tasks import full_name
 
 PrunerName = Literal["median", "asha", "none"]
@@ -52,9 +61,10 @@ class Search:
         """What all trials begin with."""
         method = self.method or preset_method(self.preset) or default_method()
         task = full_name(self.task)
-        return Setting(
-            task, dict(self.fixed), preset=self.preset or usual_preset(task), method=method
-        )
+        preset = self.preset or usual_preset(task)
+        if is_preset_file(preset):  # workers may be elsewhere
+            preset = os.path.abspath(preset)
+        return Setting(task, dict(self.fixed), preset=preset, method=method)
 
     @cached_property
     def config(self) -> Config:

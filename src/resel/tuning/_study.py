@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from resel.errors import ConfigError, MissingDependencyError, ReselError
+from resel.errors import ConfigError, MissingDependencyError, ReselError, StorageError
 from resel.methods import Between, Range
 from resel.tuning._search import Search
 
 _ABOUT = "resel"
 """The attribute of a study that says what it is about."""
-_SEED = 100
 _FIRST = 5
 """Trials that are drawn at random, and that none is measured against."""
 _PRUNE_AFTER = 0.25
@@ -40,9 +40,8 @@ def open_study(search: Search) -> Any:
             study_name=search.study,
             direction="maximize",
             load_if_exists=True,
-            sampler=library.samplers.TPESampler(
-                seed=_SEED, n_startup_trials=_FIRST, multivariate=True
-            ),
+            # Without a seed: workers that share one would all try the same.
+            sampler=library.samplers.TPESampler(n_startup_trials=_FIRST, multivariate=True),
             pruner=_pruner(library, search),
         )
         _check(study, search)
@@ -58,6 +57,21 @@ def open_study(search: Search) -> Any:
             f"{_first_line(error, search)}). Check the URL, that its database runs and can be "
             "reached, and that its driver is installed; without --storage the study is a file in "
             "--out."
+        ) from error
+
+
+@contextmanager
+def told_if_lost(search: Search) -> Iterator[None]:
+    """A storage that fails on the way is no end of the search."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("optuna", "sqlalchemy"):
+            raise
+        raise StorageError(
+            f"The storage {search.shown_storage} failed ({type(error).__name__}: "
+            f"{_first_line(error, search)}). The runs in {search.folder} are saved; once it works "
+            "again, the same command goes on."
         ) from error
 
 

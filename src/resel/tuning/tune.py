@@ -24,7 +24,7 @@ from resel.training.threads import suitable_threads, width_of
 from resel.tuning._clock import Clock
 from resel.tuning._progress import Progress
 from resel.tuning._search import Search
-from resel.tuning._study import open_study
+from resel.tuning._study import open_study, told_if_lost
 from resel.tuning._summary import Summary, summarize
 from resel.tuning._trials import Trials
 
@@ -84,20 +84,20 @@ def tune(
         scored=lambda: _keep(summarize(search, study)),
     )
     console.print(_plan(search, place, slots, clock, len(space)), soft_wrap=True, markup=False)
-    try:
-        with Progress(trials, clock, console) as progress:
-            if place.engine == "ray":
-                address = place.ray_address
-                run_ray(trials, progress.tick, slots=slots, address=address)
-            else:
-                memory = available_memory()
-                run_local(trials, progress.tick, slots=slots, gpus=gpus, memory=memory)
-    finally:
-        clock.tick(now=True)
-        trials.close()
-        summary = summarize(search, study)
-        _keep(summary)
-        finish(summary)
+    with told_if_lost(search):
+        try:
+            with Progress(trials, clock, console) as progress:
+                if place.engine == "ray":
+                    run_ray(trials, progress.tick, slots=slots, address=place.ray_address)
+                else:
+                    memory = available_memory()
+                    run_local(trials, progress.tick, slots=slots, gpus=gpus, memory=memory)
+        finally:
+            clock.tick(now=True)
+            trials.close()
+            summary = summarize(search, study)
+            _keep(summary)
+            finish(summary)
     return summary
 
 
