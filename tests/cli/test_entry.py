@@ -43,6 +43,8 @@ def test_help_of_every_verb(verb: str, capsys: Any) -> None:
         "bench": "scan",
         "reproduce": "NAME",
         "compare": "TASK",
+        "tune": "TASK",
+        "zoo": "list",
     }.get(verb, "RUN")
     assert positional in text.splitlines()[0]
     # tyro does not wrap the line of the usage
@@ -84,7 +86,7 @@ def test_help_of_every_verb(verb: str, capsys: Any) -> None:
         (["compare", "TMaze-v0", "--settings", "gama=0.9"], "has a setting 'gama'"),
         (["compare", "TMaze-v0", "--steps", "300"], "300 steps would learn nothing"),
         (["compare", "Nowhere-v0"], "Nowhere-v0"),
-        (["tran"], "use one of train, resume, eval, watch, plot, report, "),
+        (["tran"], "use one of train, resume, eval, watch, zoo, plot, report, "),
     ],
 )
 def test_mistakes(argv: list[str], told: str, capsys: Any, tmp_path: Path) -> None:
