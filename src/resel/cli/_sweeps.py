@@ -55,22 +55,32 @@ class SweepArguments:
 def run_sweep(sweep: Sweep) -> int:
     """Ctrl-C and SIGTERM stop the sweep, whose runs save themselves."""
     told = "Stopped; all runs are saved. The same command goes on with them."
-    return stoppable(lambda: reproduce(sweep, OUT), told)
+    return stoppable(lambda check: reproduce(sweep, OUT), told)
 
 
-def stoppable(work: Callable[[], int], told: str) -> int:
-    """Do what can be stopped by Ctrl-C and SIGTERM and says `told` then; the exit code."""
+def stoppable(work: Callable[[Callable[[], None]], int], told: str, gently: bool = False) -> int:
+    """Do what can be stopped by Ctrl-C and SIGTERM and says `told` then; the exit code.
+
+    Work that is stopped `gently` calls what it is given now and then, and is left there; a second
+    signal ends it wherever it is.
+    """
     stopped: list[int] = []
 
     def stop(number: int, frame: Any) -> None:
         stopped.append(number)
-        raise KeyboardInterrupt
+        if not gently or len(stopped) > 1:
+            raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    def check() -> None:
+        if stopped:
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        return work()
+        return work(check)
     except KeyboardInterrupt:
         OUT.print(told, soft_wrap=True)
         return 128 + (stopped[0] if stopped else signal.SIGINT)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

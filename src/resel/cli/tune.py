@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -25,8 +25,7 @@ _OWN = ("steps", "size", "encoder", "eval_every", "eval_episodes", "env_kwargs")
 
 @dataclass(frozen=True)
 class TuneArguments:
-    """Search for the settings of a method on a task (extra `tune`). Trials are runs: those that do
-    not keep up are given up, and whatever was stopped goes on when the command is given again."""
+    """Search for the settings of a method on a task (extra `tune`)."""
 
     task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")]
     """A task of ours (see `resel tasks`), any Gymnasium id, or one of your own: file.py:Class."""
@@ -110,11 +109,12 @@ def run(argv: Sequence[str]) -> int:
     announce_compilation()
     again = shlex.join(["resel", "tune", *argv])
 
-    def work() -> int:
-        summary = tune(search, place, OUT, _finish)
+    def work(check: Callable[[], None]) -> int:
+        summary = tune(search, place, OUT, _finish, check)
         return 0 if summary.best is not None else 1
 
-    return stoppable(work, f"Stopped; all trials are saved. The same command goes on: {again}")
+    told = f"Stopped; all trials are saved. The same command goes on: {again}"
+    return stoppable(work, told, gently=True)
 
 
 def _finish(summary: Summary) -> None:

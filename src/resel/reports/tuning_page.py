@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from resel.reports.cells import Cell, Html
-from resel.reports.elements import code, paragraph, table, tiles
+from resel.reports.elements import code, paragraph, status, table, tiles
 from resel.reports.figures import Chart
 from resel.reports.page import Page, Part, Section
 from resel.tuning import Summary, Trial
 
 _BLUE, _ORANGE, _GREY = "#0072b2", "#d55e00", "#8c8c8c"
+_KINDS = {"complete": "good", "failed": "bad"}
 _BANDS = ("#440154", "#3b528b", "#21918c", "#5ec962", "#e69f00")
 """From the worst fifth of the trials to the best."""
 
@@ -133,7 +134,7 @@ def _parallel(summary: Summary, trials: Sequence[Trial]) -> Chart:
     ranks = {i: place for place, i in enumerate(sorted(range(len(trials)), key=scores.__getitem__))}
     traces = []
     for index in sorted(range(len(trials)), key=scores.__getitem__):  # the best on top
-        trial, band = trials[index], len(_BANDS) * ranks[index] // len(trials)
+        trial, band = trials[index], (len(_BANDS) - 1) * ranks[index] // max(1, len(trials) - 1)
         values = [*(trial.settings.get(name) for name in names), f"{scores[index]:.5g}"]
         traces.append(
             {
@@ -205,7 +206,7 @@ def _trials(summary: Summary) -> Html:
     rows: list[list[Cell]] = [
         [
             trial.number,
-            trial.status,
+            status(trial.status, _KINDS.get(trial.status, "open")),
             trial.score,
             *(None if name not in trial.settings else str(trial.settings[name]) for name in names),
             trial.problem,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 from resel.experiments import read_state
@@ -20,8 +21,11 @@ _EVERY = 2.0
 class Progress:
     """`tick` is what the engine calls."""
 
-    def __init__(self, trials: Trials, clock: Clock, console: Console) -> None:
+    def __init__(
+        self, trials: Trials, clock: Clock, console: Console, check: Callable[[], None]
+    ) -> None:
         self._trials, self._clock, self._console = trials, clock, console
+        self._check = check
         self._live: Live | None = None
         self._shown = 0.0
         trials.told_trial = self._tell
@@ -40,6 +44,7 @@ class Progress:
 
     def tick(self) -> None:
         """Look at the trials, and draw again now and then."""
+        self._check()
         self._clock.tick()
         self._trials.look()
         if self._live is not None and time.monotonic() - self._shown > _EVERY:

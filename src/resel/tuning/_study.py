@@ -14,6 +14,7 @@ from resel.tuning._search import Search
 
 _ABOUT = "resel"
 """The attribute of a study that says what it is about."""
+_PATIENCE = 60.0
 _FIRST = 5
 """Trials that are drawn at random, and that none is measured against."""
 _PRUNE_AFTER = 0.25
@@ -36,7 +37,7 @@ def open_study(search: Search) -> Any:
     library.logging.set_verbosity(library.logging.ERROR)
     try:
         study = library.create_study(
-            storage=search.storage_url,
+            storage=_storage(library, search.storage_url),
             study_name=search.study,
             direction="maximize",
             load_if_exists=True,
@@ -58,6 +59,14 @@ def open_study(search: Search) -> Any:
             "reached, and that its driver is installed; without --storage the study is a file in "
             "--out."
         ) from error
+
+
+def _storage(library: Any, url: str) -> Any:
+    """Several workers may write to one file: each waits for its turn."""
+    if not url.startswith("sqlite"):
+        return url
+    waits = {"connect_args": {"timeout": _PATIENCE}}
+    return library.storages.RDBStorage(url, engine_kwargs=waits)
 
 
 @contextmanager

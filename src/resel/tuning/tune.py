@@ -59,9 +59,16 @@ class Place:
 
 
 def tune(
-    search: Search, place: Place, console: Console, finish: Callable[[Summary], None]
+    search: Search,
+    place: Place,
+    console: Console,
+    finish: Callable[[Summary], None],
+    check: Callable[[], None] = lambda: None,
 ) -> Summary:
-    """Search, and write what was found, also when it is stopped: the same call goes on."""
+    """Search, and write what was found, also when it is stopped: the same call goes on.
+
+    `check` is called now and then, where nothing is half done; what it raises ends the search.
+    """
     space = search.space  # whatever is wrong with the settings is told before anything is made
     check_out(search.out)
     if place.ray_address is not None:
@@ -86,7 +93,7 @@ def tune(
     console.print(_plan(search, place, slots, clock, len(space)), soft_wrap=True, markup=False)
     with told_if_lost(search):
         try:
-            with Progress(trials, clock, console) as progress:
+            with Progress(trials, clock, console, check) as progress:
                 if place.engine == "ray":
                     run_ray(trials, progress.tick, slots=slots, address=place.ray_address)
                 else:
