@@ -34,7 +34,7 @@ def draw_episodes(actor: Actor, env: CheckedEnv, seeds: Sequence[int], path: Pat
     for index, episode in enumerate(episodes):
         observation, action, reward = axes[index :: len(episodes)]
         observation.set_title(_title(episode), fontsize=10)
-        _numbers(observation, episode.observations)
+        _numbers(observation, env.observation.numbers(episode.observations))
         _numbers(action, _taken(env.action, episode), drawstyle="steps-post")
         reward.plot(range(1, len(episode) + 1), episode.rewards)
         reward.set_xlabel("step")

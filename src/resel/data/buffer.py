@@ -1,4 +1,4 @@
-"""Memory of whole episodes: a ring of float32 in which each observation is stored once.
+"""Memory of whole episodes: a ring of arrays in which each observation is stored once.
 
 An episode of L steps takes L + 1 consecutive slots, the last of which holds only o_L. When there
 is no room, the oldest whole episodes leave.
@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from resel.data.trajectory import Floats, Trajectory
+from resel.data.trajectory import Floats, Observations, Trajectory
 from resel.errors import BadInputError, ConfigError, DamagedFileError
 
 _SLACK = 32
 """One slot in so many is set aside for the o_L of each episode."""
+_BYTES = "observation_bytes"
+"""The size of observations that are stored as bytes, in the index of a saved buffer."""
 _COLUMN = "column."
 """What the sizes of columns are called by in the index of a saved buffer."""
 
@@ -56,13 +58,15 @@ class ReplayBuffer:
         observation_size: int,
         action_size: int,
         columns: Mapping[str, int] | None = None,
+        dtype: DTypeLike = np.float32,
     ) -> None:
+        """`dtype` is that of observations; all else is float32."""
         self.capacity = capacity
         # By name, so that saved episodes do not depend on the order they are told in.
         sizes = dict(sorted((columns or {}).items()))
         slots = self.slots_of(capacity)
         try:
-            self.observations: Floats = np.zeros((slots, observation_size), np.float32)
+            self.observations: Observations = np.zeros((slots, observation_size), dtype)
             self.actions: Floats = np.zeros((slots, action_size), np.float32)
             self.rewards: Floats = np.zeros(slots, np.float32)
             self.columns: dict[str, Floats] = {
@@ -70,7 +74,7 @@ class ReplayBuffer:
             }
             """Named columns beside these, (slots, size) each."""
         except MemoryError as error:
-            planned = self.planned_bytes(capacity, observation_size, action_size, sizes)
+            planned = self.planned_bytes(capacity, observation_size, action_size, sizes, dtype)
             raise ConfigError(
                 f"A replay buffer of {capacity} steps does not fit into memory "
                 f"({planned / 2**30:.1f} GiB): lower buffer_steps."
@@ -81,6 +85,11 @@ class ReplayBuffer:
         self._index: EpisodeIndex | None = None
         self._cursor = 0
         self._steps = 0
+
+    @property
+    def _bytes(self) -> bool:
+        """Whether observations are stored as bytes."""
+        return self.observations.dtype == np.uint8
 
     @staticmethod
     def slots_of(capacity: int) -> int:
@@ -94,10 +103,11 @@ class ReplayBuffer:
         observation_size: int,
         action_size: int,
         columns: Mapping[str, int] | None = None,
+        dtype: DTypeLike = np.float32,
     ) -> int:
         """Memory of a full buffer."""
-        width = observation_size + action_size + 1 + sum((columns or {}).values())
-        return 4 * cls.slots_of(capacity) * width
+        width = 4 * (action_size + 1 + sum((columns or {}).values()))
+        return cls.slots_of(capacity) * (np.dtype(dtype).itemsize * observation_size + width)
 
     @property
     def column_sizes(self) -> dict[str, int]:
@@ -129,6 +139,11 @@ class ReplayBuffer:
             raise BadInputError(
                 f"An episode with the columns {given} does not fit into a buffer with "
                 f"{self.column_sizes}: all episodes need the same names and sizes."
+            )
+        if trajectory.observations.dtype != self.observations.dtype:
+            raise BadInputError(
+                f"An episode with observations of {trajectory.observations.dtype} does not fit "
+                f"into a buffer of {self.observations.dtype}: encode them as those it holds."
             )
         if self._cursor + length + 1 > len(self.rewards):
             self._drop_until(len(self.rewards))
@@ -301,7 +316,7 @@ class ReplayBuffer:
         extras = dict(zip(self.columns, columns, strict=True))
         return Trajectory(observations, actions, rewards, piece.terminated, extras)
 
-    def blocks(self, episode: EpisodeSlice) -> tuple[Floats, ...]:
+    def blocks(self, episode: EpisodeSlice) -> tuple[NDArray[Any], ...]:
         """Observations, actions, rewards and columns of an episode, where they are in the ring."""
         begin, end = episode.begin, episode.begin + episode.length
         return (
@@ -313,8 +328,8 @@ class ReplayBuffer:
 
     def bytes_of(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
         """The size of the blocks of episodes of these lengths."""
-        row = self.observations.shape[1] + sum(self.column_sizes.values())
-        sizes: NDArray[np.int64] = 4 * (row + lengths * (row + self.actions.shape[1] + 1))
+        row = self.observations[0].nbytes + 4 * sum(self.column_sizes.values())
+        sizes: NDArray[np.int64] = row + lengths * (row + 4 * (self.actions.shape[1] + 1))
         return sizes
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -323,13 +338,16 @@ class ReplayBuffer:
             "begin": np.array([e.begin for e in self], np.int64),
             "length": np.array([e.length for e in self], np.int64),
             "terminated": np.array([e.terminated for e in self], np.bool_),
+            **({_BYTES: np.array([self.observations.shape[1]], np.int64)} if self._bytes else {}),
             **{
                 f"{_COLUMN}{name}": np.array([size], np.int64)
                 for name, size in self.column_sizes.items()
             },
         }
 
-    def restore(self, episodes: Sequence[EpisodeSlice], read: Callable[[Floats], None]) -> None:
+    def restore(
+        self, episodes: Sequence[EpisodeSlice], read: Callable[[NDArray[Any]], None]
+    ) -> None:
         """Hold what `read_index` gave; `read` fills the blocks of one episode after another.
 
         The buffer is empty if that fails.
@@ -368,6 +386,15 @@ class ReplayBuffer:
 
     def check_columns(self, index: Mapping[str, NDArray[Any]]) -> None:
         """Refuse what `state` gave for a buffer with other columns."""
+        if (_BYTES in index) != self._bytes:
+            raise DamagedFileError(
+                "The saved replay buffer holds images as float32, as earlier versions did, and "
+                "they are stored as uint8 now: begin the run anew, or go on with the version of "
+                "resel that it was begun with (environment.json)."
+                if self._bytes
+                else "The saved replay buffer holds images of uint8, and the environments of this "
+                "run show none: continue it with the environment it was begun with."
+            )
         saved = [
             (name.removeprefix(_COLUMN), array.reshape(-1).tolist())
             for name, array in index.items()

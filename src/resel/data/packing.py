@@ -24,7 +24,7 @@ from resel.data.trajectory import Trajectory
 class Batch:
     """A batch on one or more packed sequences."""
 
-    observation: Tensor  # (rows, length, O)
+    observation: Tensor  # (rows, length, O), as stored: uint8 where it holds images of uint8
     action: Tensor  # (rows, length, A), as stored: zero where not valid
     reward: Tensor  # (rows, length)
     terminated: Tensor  # (rows, length), 1 where the world ended after this step
@@ -91,7 +91,8 @@ def pack(
     layout = assign_rows(sizes, rows) if isinstance(rows, int) else rows
     length = max(sum(pieces[i].length + 1 for i in row) for row in layout)
     shape = (len(layout), length)
-    observation = np.zeros((*shape, buffer.observations.shape[1]), np.float32)
+    held = buffer.observations
+    observation = np.zeros((*shape, held.shape[1]), held.dtype)
     action = np.zeros((*shape, buffer.actions.shape[1]), np.float32)
     reward = np.zeros(shape, np.float32)
     terminated = np.zeros(shape, np.float32)
@@ -108,7 +109,7 @@ def pack(
             piece = pieces[i]
             end = at + piece.length
             source = slice(piece.begin, piece.begin + piece.length + 1)
-            observation[r, at : end + 1] = buffer.observations[source]
+            observation[r, at : end + 1] = held[source]
             action[r, at:end] = buffer.actions[source][:-1]
             reward[r, at:end] = buffer.rewards[source][:-1]
             terminated[r, end - 1] = piece.terminated
@@ -140,6 +141,7 @@ def pack_episodes(trajectories: Sequence[Trajectory], rows: int = 1) -> Batch:
         first.observations.shape[1],
         first.actions.shape[1],
         {name: column.shape[1] for name, column in first.extras.items()},
+        first.observations.dtype,
     )
     for trajectory in trajectories:
         buffer.add(trajectory)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,18 +17,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from resel.data.packing import Batch
+from resel.data.trajectory import Observations
 
 
 @dataclass(frozen=True)
 class Taken:
     """One step of all environments."""
 
-    observation: NDArray[np.float32]  # (rows, O), before the step
+    observation: Observations  # (rows, O), before the step
     action: NDArray[np.float32]  # (rows, A), as stored
     reward: NDArray[np.float32]  # (rows,)
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
-    after: NDArray[np.float32]
+    after: Observations
     """The observation after the step, also where an episode ended with it. (rows, O)"""
     first: NDArray[np.bool_]
     """Whether it is the first step of an episode."""
@@ -41,15 +43,22 @@ class Rollout:
     """Room for a rollout and the step before it, as tensors of fixed shapes."""
 
     def __init__(
-        self, rows: int, length: int, observation: int, action: int, hidden: Sequence[Tensor]
+        self,
+        rows: int,
+        length: int,
+        observation: int,
+        action: int,
+        hidden: Sequence[Tensor],
+        dtype: torch.dtype = torch.float32,
     ) -> None:
+        """`dtype` is that of observations."""
         slots = (rows, length + 1)  # the first is the step before
         self._length = length
-        self._floats = {
-            "observation": torch.zeros(*slots, observation),
+        self._numbers = {
+            "observation": torch.zeros(*slots, observation, dtype=dtype),
             "action": torch.zeros(*slots, action),
             "reward": torch.zeros(slots),
-            "after": torch.zeros(*slots, observation),
+            "after": torch.zeros(*slots, observation, dtype=dtype),
         }
         names = ("terminated", "truncated", "first", "happened")
         self._flags = {name: torch.zeros(slots, dtype=torch.bool) for name in names}
@@ -70,7 +79,7 @@ class Rollout:
             self._turn()
         self._filled += 1
         at = int(self._filled)
-        for name, column in (*self._floats.items(), *self._flags.items()):
+        for name, column in (*self._numbers.items(), *self._flags.items()):
             column[:, at] = torch.from_numpy(np.asarray(getattr(taken, name)))
         if at == 1 and not bool(self._begun):
             for kept, part in zip(self._first_hidden, taken.hidden, strict=True):
@@ -80,16 +89,16 @@ class Rollout:
 
     def _turn(self) -> None:
         """Keep the last step as the one before the next rollout."""
-        for column in (*self._floats.values(), *self._flags.values()):
+        for column in (*self._numbers.values(), *self._flags.values()):
             column[:, 0] = column[:, self._length].clone()
         for first, last in zip(self._first_hidden, self._last_hidden, strict=True):
             first.copy_(last)
         self._filled.zero_()
         self._begun.fill_(True)
 
-    def counted(self, name: str) -> NDArray[np.float32]:
+    def counted(self, name: str) -> NDArray[Any]:
         """A column of the steps of this rollout, (rows, steps, ...)."""
-        return self._floats[name][:, 1 : int(self._filled) + 1].numpy()
+        return self._numbers[name][:, 1 : int(self._filled) + 1].numpy()
 
     def starts(self) -> NDArray[np.bool_]:
         """Which of these steps are the first of an episode. (rows, steps)"""
@@ -106,7 +115,7 @@ class Rollout:
         acted = used & ~after
 
         def column(name: str, where: Tensor) -> Tensor:
-            held = self._floats[name] if name in self._floats else self._flags[name].float()
+            held = self._numbers[name] if name in self._numbers else self._flags[name].float()
             found = held[torch.arange(len(rows))[:, None], step]
             return found * where.view(*where.shape, *[1] * (found.dim() - 2))
 
@@ -148,7 +157,7 @@ class Rollout:
         counts = {"filled": self._filled, "begun": self._begun}
         return {
             f"rollout_{name}": tensor
-            for name, tensor in {**self._floats, **self._flags, **hidden, **counts}.items()
+            for name, tensor in {**self._numbers, **self._flags, **hidden, **counts}.items()
         }
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from resel.errors import BadInputError
 
 Floats = NDArray[np.float32]
+Observations = NDArray[np.float32] | NDArray[np.uint8]
+"""As they are stored: uint8 where they hold images of uint8, see `ObservationSpec`."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Trajectory:
     Actions are stored as the networks see them: Box actions in [-1, 1], Discrete ones as an index.
     """
 
-    observations: Floats  # (L + 1, O)
+    observations: Observations  # (L + 1, O)
     actions: Floats  # (L, A)
     rewards: Floats  # (L,)
     terminated: bool

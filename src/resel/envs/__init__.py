@@ -1,6 +1,7 @@
 """Environments as the loop sees them: spaces, checks, processes of their own, restarts."""
 
 from resel.envs._arrays import brief
+from resel.envs.actions import ActionSpec, InternalAction
 from resel.envs.autoreset import AutoresetHelper
 from resel.envs.checked import (
     AnyEnv,
@@ -17,7 +18,7 @@ from resel.envs.critic_signal import CRITIC, OF_FUNCTION, OF_TASK, CriticSignal
 from resel.envs.images import FlatImage, ImageShape
 from resel.envs.limits import DEFAULT_EPISODE_CAP, DefaultLimit, own_limit
 from resel.envs.restarts import Restarts
-from resel.envs.spaces import ActionSpec, InternalAction, ObservationSpec
+from resel.envs.spaces import Encoded, ObservationSpec, Run
 from resel.envs.subproc import SubprocEnv
 from resel.envs.told import COLUMNS, Told, in_words
 from resel.envs.tracebacks import own_traceback
@@ -34,6 +35,7 @@ __all__ = [
     "CheckedEnv",
     "CriticSignal",
     "DefaultLimit",
+    "Encoded",
     "Env",
     "EnvFactory",
     "FlatImage",
@@ -41,6 +43,7 @@ __all__ = [
     "InternalAction",
     "ObservationSpec",
     "Restarts",
+    "Run",
     "StepResult",
     "SubprocEnv",
     "Told",

@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from resel.envs.images import image_shape, is_bytes
 from resel.errors import BadInputError
 
 
@@ -36,6 +37,21 @@ def floats(value: Any, shape: tuple[int, ...], name: str) -> NDArray[np.float32]
             f" of shape {shape}. Mend the source of the value; it cannot be learned from."
         )
     return array
+
+
+def pixels(value: Any, shape: tuple[int, ...], name: str) -> NDArray[np.uint8]:
+    """A uint8 copy of `value`, which must have this shape and hold whole numbers up to 255."""
+    if isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.shape == shape:
+        return value.copy(order="C")  # what most images are
+    numbers = floats(value, shape, name)
+    wrong = (numbers != np.rint(numbers)) | (numbers < 0) | (numbers > 255)
+    if wrong.any():
+        place = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise BadInputError(
+            f"The {name} holds {numbers[place]:g} at index {place} of shape {shape}, but its space "
+            "is of uint8: give whole numbers from 0 to 255, or declare the space as float32."
+        )
+    return numbers.astype(np.uint8)
 
 
 @dataclass(frozen=True)
@@ -102,6 +118,10 @@ def describe(space: spaces.Space[Any], *, bounds: bool = False) -> dict[str, Any
     match space:
         case spaces.Box():
             data: dict[str, Any] = {"type": "Box", "shape": list(space.shape)}
+            if is_bytes(space):  # stored and scaled in another way than other numbers
+                image = image_shape(space)
+                assert image is not None
+                data |= {"dtype": "uint8", "scale": image.scale}
             if bounds:
                 data |= {"low": space.low.tolist(), "high": space.high.tolist()}
             return data

@@ -22,6 +22,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from resel.envs.checked import CheckedEnv, StepResult, build, title
+from resel.envs.spaces import Encoded
 from resel.envs.told import Told
 from resel.envs.tracebacks import own_traceback
 from resel.errors import EnvironmentFault, ReselError
@@ -69,7 +70,7 @@ class _Player:
         )
         return env.observation_space, env.action_space, title(env), self._env.horizon
 
-    def reset(self, asked: tuple[int, int | None]) -> tuple[NDArray[np.float32], Told, str | None]:
+    def reset(self, asked: tuple[int, int | None]) -> tuple[Encoded, Told, str | None]:
         assert self._env is not None
         return self._env.reset(*asked), self._env.told, self._env.untold
 

@@ -16,9 +16,10 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from resel.envs.actions import ActionSpec
 from resel.envs.critic_signal import CRITIC, CriticSignal, SignalReader
 from resel.envs.limits import DEFAULT_EPISODE_CAP, own_limit
-from resel.envs.spaces import ActionSpec, ObservationSpec
+from resel.envs.spaces import Encoded, ObservationSpec
 from resel.envs.told import Told, check_alike, check_task, read_told
 from resel.errors import (
     BadInputError,
@@ -49,7 +50,7 @@ def warn_user(message: str) -> None:
 class StepResult(NamedTuple):
     """What one step gave."""
 
-    observation: NDArray[np.float32]
+    observation: Encoded
     reward: float
     terminated: bool
     truncated: bool
@@ -78,7 +79,7 @@ class AnyEnv(ABC):
     """What the critic is to read and the last reset did not give, in words."""
 
     @abstractmethod
-    def reset(self, seed: int, task: int | None = None) -> NDArray[np.float32]:
+    def reset(self, seed: int, task: int | None = None) -> Encoded:
         """Start an episode, of this task if one is asked for; the first observation."""
 
     @abstractmethod
@@ -155,7 +156,7 @@ class CheckedEnv(AnyEnv):
         self._action: NDArray[np.float32] | None = None
         self._closed = False
 
-    def reset(self, seed: int, task: int | None = None) -> NDArray[np.float32]:
+    def reset(self, seed: int, task: int | None = None) -> Encoded:
         """Start an episode, of this task if one is asked for; the first observation."""
         self._steps = 0
         asked: dict[str, Any] = {} if task is None else {"options": {"task": task}}
@@ -299,19 +300,20 @@ class CheckedEnv(AnyEnv):
             raise EnvironmentFault(f"{self.called}: the reward at {where} is {value}: {what}.")
         return value
 
-    def _encode(self, observation: Any, where: str) -> NDArray[np.float32]:
+    def _encode(self, observation: Any, where: str) -> Encoded:
         try:
             encoded = self.observation.encode(observation)
         except BadInputError as error:
             raise EnvironmentFault(f"{self.called}: observation at {where}: {error}") from error
         if self._bounds is not None:
             low, high = self._bounds
-            outside = (encoded < low) | (encoded > high)
+            numbers = self.observation.numbers(encoded)
+            outside = (numbers < low) | (numbers > high)
             if outside.any():
                 i = int(np.argmax(outside))
                 self._bounds = None
                 self._tell(
-                    f"{self.called}: the observation at {where} has {encoded[i]:g} as number {i}, "
+                    f"{self.called}: the observation at {where} has {numbers[i]:g} as number {i}, "
                     f"outside the [{low[i]:g}, {high[i]:g}] its space declares. It is used as "
                     "it is; further cases are not reported."
                 )

@@ -139,8 +139,9 @@ class SignalReader:
                 return f"there is no {source} (there is: {there or 'nothing'})"
             name = str(source)
             if source.place == _ENTRY and source.key in self._entries:
+                entry = self._entries[source.key]
                 try:
-                    found[name] = self._entries[source.key].encode(given[source.key])
+                    found[name] = entry.numbers(entry.encode(given[source.key]))
                 except BadInputError as error:
                     raise EnvironmentFault(f"{subject}: {name}: {error}") from error
             else:

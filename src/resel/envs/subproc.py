@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resel.envs._worker_main import serve
+from resel.envs.actions import ActionSpec
 from resel.envs.checked import AnyEnv, EnvFactory, StepResult, check_rebuilt, warn_user
 from resel.envs.critic_signal import CriticSignal
-from resel.envs.spaces import ActionSpec, ObservationSpec
+from resel.envs.spaces import Encoded, ObservationSpec
 from resel.errors import ConfigError, EnvironmentFault, ReselError
 
 _SECONDS_TO_START = 120.0
@@ -67,13 +68,13 @@ class SubprocEnv(AnyEnv):
             raise
         return self
 
-    def reset(self, seed: int, task: int | None = None) -> NDArray[np.float32]:
+    def reset(self, seed: int, task: int | None = None) -> Encoded:
         """Start an episode; the first observation. A process that has ended is started again."""
         if self._process is None:
             self.rebuild()
         self._steps = 0
         self._ask("reset", (seed, task), f"reset(seed={seed})")
-        observation: NDArray[np.float32]
+        observation: Encoded
         observation, told, self.untold = self._answer()
         self.hear(told, self._called)  # here as well: a process started anew knows no first reset
         return observation

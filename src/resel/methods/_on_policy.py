@@ -97,12 +97,14 @@ class OnPolicyLearner(Learner):
         rows, settings = self.config.training.num_envs, self.settings
         self.max_gradient_norm = settings.max_gradient_norm
         width = 1 if self.dims.discrete else self.dims.action
+        stored, dtype = self.dims.stored
         self._rollout = Rollout(
             rows,
             settings.rollout_steps,
-            self.dims.observation,
+            stored,
             width,
             self.policy.initial_state(rows),
+            dtype,
         )
         self._returns = torch.zeros(rows, dtype=torch.float64)
         """Discounted rewards so far of the episode of each environment."""

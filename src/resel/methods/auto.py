@@ -13,22 +13,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from resel.config import SizeName
 from resel.envs import AnyEnv, CheckedEnv, ImageShape, own_limit
 from resel.methods.registry import Method
+from resel.networks import fitting_convolutions
 
 STEPS = 50_000
 """Of a training for which nobody says how long it is to be."""
 _SHORT, _LONG = 50_000, 1_000_000
 """Steps up to which rates are those of `small`, and from which on they are those of `paper`."""
-_CONVOLUTIONS: tuple[tuple[float, int, int, int], ...] = (
-    (12, 8, 2, 1),
-    (40, 8, 4, 2),
-    (math.inf, 16, 4, 4),
-)
-"""Of images up to so many pixels high or wide: channels, kernel and stride."""
-_SMALLEST = 3
-"""Pixels that two convolutions need."""
 _HORIZON = 200
 """Taken where episodes have no known end."""
 
@@ -39,11 +34,13 @@ class World:
 
     discrete: bool
     unit_observations: bool
-    """Whether all observations are declared to lie within [-1, 1]."""
+    """Whether all that is no image is declared to lie within [-1, 1]."""
     horizon: int | None
     """Steps of the longest episode; None if it has no end that is known."""
-    image: ImageShape | None = None
-    """The image that an observation is; None if it is none."""
+    images: tuple[ImageShape, ...] = ()
+    """Those that an observation is or holds."""
+    only_images: bool = False
+    """Whether it holds nothing else."""
 
     @classmethod
     def of(cls, env: AnyEnv, limit: int | None = None) -> World:
@@ -51,10 +48,13 @@ class World:
 
         What runs in a process of its own does not tell its own limit.
         """
-        bounds = env.observation.bounds()
-        unit = bounds is not None and all(abs(bound).max() <= 1 for bound in bounds)
+        seen, bounds = env.observation, env.observation.bounds()
+        others = np.ones(seen.size, np.bool_)
+        for image in seen.images:
+            others[image.begin : image.begin + image.size] = False
+        unit = bounds is not None and all((abs(bound[others]) <= 1).all() for bound in bounds)
         own = own_limit(env.env) if isinstance(env, CheckedEnv) else None
-        return cls(env.action.discrete, unit, limit or own, env.observation.image)
+        return cls(env.action.discrete, unit, limit or own, seen.images, not others.any())
 
 
 class Choice(NamedTuple):
@@ -115,18 +115,28 @@ def _warmup(method: Method, steps: int) -> Choice:
 
 
 def _of_observations(method: Method, world: World) -> Iterator[Choice]:
-    image = world.image
-    side = 0 if image is None else min(image.height, image.width)
-    if image is not None and side >= _SMALLEST and hasattr(method.network, "image_channels"):
-        channels, kernel, stride = next(sizes for most, *sizes in _CONVOLUTIONS if side <= most)
-        reason = f"images of {image.height} x {image.width}"
+    images, able = world.images, hasattr(method.network, "image_channels")
+    found = [fitting_convolutions(image) for image in images if able]
+    fitting = sorted({sizes for sizes in found if sizes is not None})
+    shapes = " and ".join(map(str, images))
+    if fitting:
+        alike = len(fitting) == 1 and None not in found
+        channels, kernel, stride = fitting[0] if alike else (fitting[-1].channels, 0, 0)
+        reason = f"images: convolutions, for {shapes}{'' if alike else ', each by its size'}"
         yield Choice("image_channels", channels, reason)
         yield Choice("image_kernel", kernel, reason)
         yield Choice("image_stride", stride, reason)
-        yield Choice("normalize_observations", False, f"{reason}, divided by {image.scale:g}")
+    elif found:
+        yield Choice("image_channels", 0, f"images: {shapes} is too small for convolutions")
+    scales = {image.scale for image in images}
+    if fitting and world.only_images:
+        divided = " and ".join(f"{scale:g}" for scale in sorted(scales))
+        yield Choice("normalize_observations", False, f"images, divided by {divided}")
         return
-    unit = "within [-1, 1]" if world.unit_observations else "on scales of their own"
-    yield Choice("normalize_observations", not world.unit_observations, f"observations {unit}")
+    unit = world.unit_observations and (bool(fitting) or scales <= {1.0})
+    words = "observations within [-1, 1]" if unit else "observations on scales of their own"
+    apart = "; images are left alone" if fitting else "; images are read as vectors"
+    yield Choice("normalize_observations", not unit, words + (apart if images else ""))
 
 
 def _of_spaces(world: World) -> Iterator[Choice]:

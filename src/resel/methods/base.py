@@ -34,6 +34,7 @@ from resel.networks import (
     behind_images,
     dropouts,
     encoder_spec,
+    sees_images,
     sequence_inputs,
 )
 from resel.optim import (
@@ -89,7 +90,10 @@ class Learner(ABC):
             name: copy.deepcopy(self.networks[name]).requires_grad_(False) for name in self.follows
         }
         self.normalizer = ObservationNormalizer(
-            dims.observation, getattr(self.settings, "normalize_observations", False)
+            dims.observation,
+            getattr(self.settings, "normalize_observations", False),
+            dims,
+            sees=sees_images(config.network, dims),
         ).to(device)
         self.signal_normalizer = ObservationNormalizer(
             dims.privileged, self.normalizer.enabled and dims.privileged > 0

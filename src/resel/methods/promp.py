@@ -192,7 +192,7 @@ class ProMPLearner(Learner):
         settings = self.settings
         mask, is_first, reward = batch.mask[rows], batch.is_first[rows], batch.reward[rows]
         ended = (mask & ~losses.continues(mask, is_first)).to(reward.dtype)
-        observation = batch.observation[rows]
+        observation = self.normalizer(batch.observation[rows])
         shape = (tasks, -1)
 
         def ahead(value: Tensor, gae_lambda: float) -> Tensor:

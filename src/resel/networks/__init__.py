@@ -42,7 +42,14 @@ from resel.networks.encoders import (
     register_encoder,
 )
 from resel.networks.heads import ActivatedHeads, Activation, Initialisation, activated_mlp
-from resel.networks.images import ImageReader, ImageSizes, behind_images, image_reader
+from resel.networks.images import (
+    ImageReader,
+    ImageSizes,
+    behind_images,
+    fitting_convolutions,
+    image_reader,
+    sees_images,
+)
 from resel.networks.inputs import ContextInputs, Dimensions, previous, sequence_inputs
 from resel.networks.kernel_checks import KernelCheck, check_kernels
 from resel.networks.latent import (
@@ -157,11 +164,13 @@ __all__ = [
     "dropouts",
     "encoder_spec",
     "encoders",
+    "fitting_convolutions",
     "image_reader",
     "is_compiling",
     "kernels_are_compiled",
     "previous",
     "register_encoder",
+    "sees_images",
     "sequence_inputs",
 ]
 

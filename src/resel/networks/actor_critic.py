@@ -23,7 +23,7 @@ from resel.networks.base import LrScope, PolicyNetwork
 from resel.networks.distributions import Categorical, Gaussian, LikelihoodPolicy
 from resel.networks.encoders import State, build_encoder, encoder_spec
 from resel.networks.heads import Activation, Initialisation, activated_mlp
-from resel.networks.images import ImageSizes, image_reader
+from resel.networks.images import ImageSizes, image_reader, seen_size
 from resel.networks.inputs import ContextInputs, Dimensions
 
 _MEAN_GAIN, _VALUE_GAIN = 1.0, 2**0.5
@@ -123,8 +123,7 @@ class ActorCritic(ValuedPolicy):
         super().__init__()
         sizes: ActorCriticNetwork = config.network
         self.image = image_reader(config, dims)
-        seen = dims.observation if self.image is None else sizes.image_features
-        kinds = [(seen, sizes.observation_embedding)]
+        kinds = [(seen_size(sizes, dims), sizes.observation_embedding)]
         kinds += [(dims.action, sizes.action_embedding)] if sizes.action_embedding else []
         kinds += [(1, sizes.reward_embedding)] if sizes.reward_embedding else []
         self._reads = (True, sizes.action_embedding > 0, sizes.reward_embedding > 0)

@@ -1,9 +1,12 @@
-"""Images: two convolutions and a linear layer that make features of an observation.
+"""Images: two convolutions and a linear layer that make features of each.
 
     image --convolution, ReLU, convolution, ReLU, linear--> features, in the place of o_t
 
+Where an observation holds other numbers or several images, what the networks read are the other
+numbers and then the features of one image after the other, each with convolutions of its own.
 Policy and critic have convolutions of their own, and all else in them reads features as it would
-read a vector. Where both stand on one encoder, it has the convolutions.
+read a vector. Where both stand on one encoder, it has the convolutions. Pixels are in [0, 1] by
+then: see `ObservationNormalizer`.
 
 Glossary
     N images, C channels, H height, W width
@@ -11,9 +14,10 @@ Glossary
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -27,11 +31,37 @@ from resel.networks.encoders import State
 from resel.networks.inputs import ContextInputs, Dimensions
 
 _LAYERS = 2
+_SMALLEST = 3
+"""Pixels that two convolutions need."""
+
+
+class Convolutions(NamedTuple):
+    """Channels of the first of two, height and width of each, pixels from one place to the next."""
+
+    channels: int
+    kernel: int
+    stride: int
+
+
+_FITTING: tuple[tuple[float, Convolutions], ...] = (
+    (12, Convolutions(8, 2, 1)),
+    (40, Convolutions(8, 4, 2)),
+    (math.inf, Convolutions(16, 4, 4)),
+)
+"""For images up to so many pixels high or wide."""
+
+
+def fitting_convolutions(image: ImageShape) -> Convolutions | None:
+    """Those that suit the size of an image; None if it is too small for any."""
+    side = min(image.height, image.width)
+    if side < _SMALLEST:
+        return None
+    return next(sizes for most, sizes in _FITTING if side <= most)
 
 
 @dataclass(frozen=True)
 class ImageSizes:
-    """How observations that are images are read."""
+    """How observations that are or hold images are read."""
 
     shares_images: ClassVar[bool] = False
     """Whether one encoder reads them for all networks, and has the convolutions."""
@@ -42,25 +72,54 @@ class ImageSizes:
     """Observations that are images: channels of the first of two convolutions, of which the second
     has twice as many; 0 reads an image as a vector."""
     image_kernel: Count = 2
-    """Observations that are images: height and width of a convolution."""
+    """Observations that are images: height and width of a convolution; 0, with image_stride=0,
+    suits the size of each image."""
     image_stride: Count = 1
     """Observations that are images: pixels from one place of a convolution to the next."""
     image_features: Count = 100
     """Observations that are images: what is made of one, in the place of a vector."""
 
     def __post_init__(self) -> None:
-        at_least(self, 0, "image_channels")
-        at_least(self, 1, "image_kernel", "image_stride", "image_features")
+        at_least(self, 0, "image_channels", "image_kernel", "image_stride")
+        at_least(self, 1, "image_features")
+        if (self.image_kernel == 0) != (self.image_stride == 0):
+            raise ConfigError(
+                f"image_kernel={self.image_kernel} and image_stride={self.image_stride} do not go "
+                "together: both are 0, to suit the size of each image, or none is."
+            )
+
+
+def _seen(sizes: Any, dims: Dimensions) -> list[ImageShape]:
+    """The images that are read by convolutions."""
+    if not getattr(sizes, "image_channels", 0):
+        return []
+    return [i for i in dims.images if sizes.image_kernel or fitting_convolutions(i) is not None]
+
+
+def seen_size(sizes: Any, dims: Dimensions) -> int:
+    """What networks read in the place of an observation."""
+    images = _seen(sizes, dims)
+    others = dims.observation - sum(image.size for image in images)
+    return others + len(images) * int(getattr(sizes, "image_features", 0))
+
+
+def sees_images(sizes: Any, dims: Dimensions) -> bool:
+    """Whether images are read by convolutions."""
+    return bool(_seen(sizes, dims))
 
 
 class ImageReader(nn.Module):
     """Features of images that lie flat."""
 
-    def __init__(self, shape: ImageShape, sizes: ImageSizes, scale: float) -> None:
+    def __init__(self, shape: ImageShape, sizes: ImageSizes) -> None:
         super().__init__()
-        self._shape, self._scale = shape, scale
+        self._shape = shape
         kernel, stride = sizes.image_kernel, sizes.image_stride
-        height, width = (_left(side, sizes, shape) for side in (shape.height, shape.width))
+        if not kernel:
+            fitting = fitting_convolutions(shape)
+            assert fitting is not None, "others are not read by convolutions"
+            kernel, stride = fitting.kernel, fitting.stride
+        height, width = (_left(side, kernel, stride, shape) for side in shape[:2])
         first, second = sizes.image_channels, 2 * sizes.image_channels
         self.first = nn.Conv2d(shape.channels, first, kernel, stride)
         self.second = nn.Conv2d(first, second, kernel, stride)
@@ -69,36 +128,58 @@ class ImageReader(nn.Module):
     def forward(self, flat: Tensor) -> Tensor:
         """(..., pixels) -> (..., features)"""
         shape = self._shape
-        image = flat.reshape(-1, flat.shape[-1]) / self._scale
         if shape.channels_first:
-            image = image.view(-1, shape.channels, shape.height, shape.width)
+            image = flat.reshape(-1, shape.channels, shape.height, shape.width)
         else:
-            image = image.view(-1, shape.height, shape.width, shape.channels).permute(0, 3, 1, 2)
+            image = flat.reshape(-1, shape.height, shape.width, shape.channels).permute(0, 3, 1, 2)
         seen = torch.relu(self.second(torch.relu(self.first(image))))  # (N, C, H, W)
         features: Tensor = self.linear(seen.flatten(1))
         return features.view(*flat.shape[:-1], -1)
 
 
-def _left(side: int, sizes: ImageSizes, shape: ImageShape) -> int:
+class PartsReader(nn.Module):
+    """The other numbers of observations that hold images, and the features of these."""
+
+    others: Tensor
+
+    def __init__(self, images: Sequence[ImageShape], size: int, sizes: ImageSizes) -> None:
+        super().__init__()
+        self._images = tuple(images)
+        self.readers = nn.ModuleList(ImageReader(image, sizes) for image in images)
+        pixels = {i for image in images for i in range(image.begin, image.begin + image.size)}
+        others = torch.tensor([i for i in range(size) if i not in pixels], dtype=torch.long)
+        self.register_buffer("others", others, persistent=False)
+
+    def forward(self, flat: Tensor) -> Tensor:
+        """(..., O) -> (..., other numbers and features)"""
+        seen = [
+            reader(flat[..., image.begin : image.begin + image.size])
+            for reader, image in zip(self.readers, self._images, strict=True)
+        ]
+        return torch.cat([flat[..., self.others], *seen], -1)
+
+
+def _left(side: int, kernel: int, stride: int, shape: ImageShape) -> int:
     """Height or width behind the convolutions."""
     for _ in range(_LAYERS):
-        side = (side - sizes.image_kernel) // sizes.image_stride + 1
+        side = (side - kernel) // stride + 1
     if side < 1:
         raise ConfigError(
-            f"Two convolutions with image_kernel={sizes.image_kernel} and "
-            f"image_stride={sizes.image_stride} leave nothing of an image of {shape.height} x "
-            f"{shape.width}: lower them, or set image_channels=0 to read it as a vector."
+            f"Two convolutions with image_kernel={kernel} and image_stride={stride} leave nothing "
+            f"of an image of {shape.height} x {shape.width}: lower them, set both to 0 to suit the "
+            "size of each image, or set image_channels=0 to read it as a vector."
         )
     return side
 
 
-def image_reader(config: Config, dims: Dimensions) -> ImageReader | None:
+def image_reader(config: Config, dims: Dimensions) -> ImageReader | PartsReader | None:
     """What reads observations; None where they are read as they are."""
-    sizes = config.network
-    if dims.image is None or not getattr(sizes, "image_channels", 0):
+    images = _seen(config.network, dims)
+    if not images:
         return None
-    scaled = getattr(config.algorithm, "normalize_observations", False)
-    return ImageReader(dims.image, sizes, 1.0 if scaled else dims.image.scale)
+    if images[0].size == dims.observation:
+        return ImageReader(images[0], config.network)
+    return PartsReader(images, dims.observation, config.network)
 
 
 def behind_images(
@@ -109,14 +190,14 @@ def behind_images(
     """The networks of a method, each with convolutions in front where observations are images."""
     if image_reader(config, dims) is None or config.network.shares_images:
         return networks_of(config, dims)
-    features = dims._replace(observation=config.network.image_features, image=None)
+    features = dims._replace(observation=seen_size(config.network, dims), images=(), runs=())
     return {
         name: _behind(image_reader(config, dims), network, config.network.reads_last_observation)
         for name, network in networks_of(config, features).items()
     }
 
 
-def _behind(reader: ImageReader | None, network: Network, both: bool) -> Network:
+def _behind(reader: ImageReader | PartsReader | None, network: Network, both: bool) -> Network:
     assert reader is not None
     if isinstance(network, PolicyNetwork):
         return ImagePolicy(reader, network, both)
@@ -127,7 +208,7 @@ def _behind(reader: ImageReader | None, network: Network, both: bool) -> Network
 class _Seeing:
     """What policy and critic have in common."""
 
-    image: ImageReader
+    image: ImageReader | PartsReader
     _both: bool
 
     def _seen(self, inputs: ContextInputs) -> ContextInputs:
@@ -140,7 +221,7 @@ class _Seeing:
 class ImagePolicy(_Seeing, PolicyNetwork):
     """A policy that reads features of images."""
 
-    def __init__(self, image: ImageReader, inside: PolicyNetwork, both: bool) -> None:
+    def __init__(self, image: ImageReader | PartsReader, inside: PolicyNetwork, both: bool) -> None:
         super().__init__()
         self.image, self.inside, self._both = image, inside, both
 
@@ -167,7 +248,7 @@ class ImagePolicy(_Seeing, PolicyNetwork):
 class ImageCritic(_Seeing, CriticNetwork):
     """A critic that reads features of images."""
 
-    def __init__(self, image: ImageReader, inside: CriticNetwork, both: bool) -> None:
+    def __init__(self, image: ImageReader | PartsReader, inside: CriticNetwork, both: bool) -> None:
         super().__init__()
         self.image, self.inside, self._both = image, inside, both
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from resel.envs import ActionSpec, ImageShape, ObservationSpec
+from resel.envs import ActionSpec, ImageShape, ObservationSpec, Run
 
 
 class ContextInputs(NamedTuple):
@@ -26,15 +26,42 @@ class Dimensions(NamedTuple):
     observation: int
     action: int
     discrete: bool
-    image: ImageShape | None = None
-    """How an observation that is an image lies flat."""
+    images: tuple[ImageShape, ...] = ()
+    """Those that an observation is or holds."""
+    runs: tuple[Run, ...] = ()
+    """How it is stored as bytes; nothing where it is stored as float32."""
     privileged: int = 0
     """Numbers that critics read beside the history and policies never do."""
 
     @classmethod
     def of(cls, observation: ObservationSpec, action: ActionSpec) -> Self:
         """Those of an environment."""
-        return cls(observation.size, action.size, action.discrete, observation.image)
+        return cls(
+            observation.size, action.size, action.discrete, observation.images, observation.runs
+        )
+
+    @property
+    def stored(self) -> tuple[int, torch.dtype]:
+        """Entries of an observation as it is stored, and their type."""
+        if not self.runs:
+            return self.observation, torch.float32
+        return sum(run.bytes for run in self.runs), torch.uint8
+
+    def numbers(self, stored: Tensor) -> Tensor:
+        """Observations as the numbers they stand for, from how they are stored: (..., O)."""
+        if not self.runs or stored.dtype != torch.uint8:
+            return stored
+        parts = torch.split(stored, [run.bytes for run in self.runs], -1)
+        # Copied, as the bytes of a float32 must begin where one can stand.
+        return torch.cat(
+            [
+                part.float()
+                if run.whole
+                else part.clone(memory_format=torch.contiguous_format).view(torch.float32)
+                for part, run in zip(parts, self.runs, strict=True)
+            ],
+            -1,
+        )
 
     def fed_back(self, action: Tensor) -> Tensor:
         """Actions as networks read them, from how they are stored: (..., A).

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+
+from resel.networks.inputs import Dimensions
 
 _CLIP = 10.0
 _EPS = 1e-6
@@ -25,7 +29,7 @@ class _Moments(nn.Module):
         self.register_buffer("mean", torch.zeros(size, dtype=torch.float64))
         self.register_buffer("deviation", torch.ones(size, dtype=torch.float64))
 
-    def update(self, values: NDArray[np.float32]) -> None:
+    def update(self, values: NDArray[Any]) -> None:
         """Take in new values (n, size); merges their moments with the old ones."""
         if not self.enabled or len(values) == 0:
             return
@@ -46,12 +50,42 @@ class _Moments(nn.Module):
 class ObservationNormalizer(_Moments):
     """Scales observations by what was seen of them; passes them on unchanged when off."""
 
+    divisor: Tensor | None
+    apart: Tensor | None
+
+    def __init__(
+        self, size: int, enabled: bool, dims: Dimensions | None = None, *, sees: bool = False
+    ) -> None:
+        """With `dims`, observations are given as they are stored, and images are divided by the
+        most a pixel can be. `sees` says that they are read as images: then no other scale is put
+        on them. As vectors they are scaled as all else is, if it is."""
+        super().__init__(size, enabled)
+        self._dims = dims
+        divisor, apart = torch.ones(size), torch.zeros(size, dtype=torch.bool)
+        for image in dims.images if dims is not None and (sees or not enabled) else ():
+            divisor[image.begin : image.begin + image.size] = image.scale
+            apart[image.begin : image.begin + image.size] = True
+        scaled, some = bool((divisor != 1).any()), enabled and bool(apart.any())
+        self.register_buffer("divisor", divisor if scaled else None, persistent=False)
+        self.register_buffer("apart", apart if some else None, persistent=False)
+
+    def update(self, values: NDArray[Any]) -> None:
+        """Take in new observations (n, size), as they are stored."""
+        if self.enabled and self._dims is not None:
+            values = self._dims.numbers(torch.from_numpy(values)).numpy()
+        super().update(values)
+
     def forward(self, observation: Tensor) -> Tensor:
+        if self._dims is not None:
+            observation = self._dims.numbers(observation)
+        dtype = observation.dtype
+        if self.divisor is not None:
+            observation = observation / self.divisor.to(dtype)
         if not self.enabled:
             return observation
-        dtype = observation.dtype
         scaled = (observation - self.mean.to(dtype)) / (self.deviation.to(dtype) + _EPS)
-        return scaled.clamp(-_CLIP, _CLIP)
+        scaled = scaled.clamp(-_CLIP, _CLIP)
+        return scaled if self.apart is None else torch.where(self.apart, observation, scaled)
 
     def limits(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """The lowest and the highest observation that is not cut."""

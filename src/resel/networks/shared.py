@@ -28,7 +28,7 @@ from resel.networks.heads import (
     Initialisation,
     activated_mlp,
 )
-from resel.networks.images import ImageSizes, image_reader
+from resel.networks.images import ImageSizes, image_reader, seen_size, sees_images
 from resel.networks.inputs import ContextInputs, Dimensions
 from resel.networks.plain import HeadsCritic
 from resel.networks.sequence import SequenceTrunk
@@ -90,10 +90,8 @@ class SharedNetwork(ImageSizes):
 
         An embedding of size 0 hands over what it reads, here the features of an image.
         """
-        image = dims.image is not None and self.image_channels > 0
-        kinds = [
-            (self.image_features, 0) if image else (dims.observation, self.observation_embedding)
-        ]
+        embedding = 0 if sees_images(self, dims) else self.observation_embedding
+        kinds = [(seen_size(self, dims), embedding)]
         kinds += [(dims.action, self.action_embedding)] if self.action_embedding else []
         return [*kinds, (1, self.reward_embedding)] if self.reward_embedding else kinds
 

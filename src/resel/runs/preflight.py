@@ -113,7 +113,8 @@ def check_memory(settings: TrainingConfig, env: AnyEnv) -> int:
     Only an environment that was reset knows its columns.
     """
     steps = min(settings.buffer_steps, settings.steps)
-    sizes = env.observation.size, env.action.stored_size, env.columns
+    seen = env.observation
+    sizes = seen.stored_size, env.action.stored_size, env.columns, seen.dtype
     planned, free = ReplayBuffer.planned_bytes(steps, *sizes), available_memory()
     if free is not None and planned > free:
         fitting = int(0.8 * free / planned * steps)

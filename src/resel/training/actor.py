@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from resel.data import Trajectory
-from resel.envs import AnyEnv
+from resel.envs import AnyEnv, Encoded
 from resel.errors import DivergedError
 from resel.methods import Adaptation, Learner, remedy
 from resel.networks import (
@@ -120,9 +120,9 @@ class Actor:
 
     @torch.inference_mode()  # less to set up for each operation than without gradients only
     def observe(
-        self, observation: NDArray[np.float32], reward: NDArray[np.float32], state: PolicyState
+        self, observation: Encoded, reward: NDArray[np.float32], state: PolicyState
     ) -> tuple[PolicyDistribution, PolicyState]:
-        """The policy after observations (rows, O) and the rewards (rows,) of the last step.
+        """The policy after observations (rows, O), as stored, and the last rewards (rows,).
 
         The state returned still holds the last action: see `remember`.
         """
@@ -131,7 +131,7 @@ class Actor:
         return policy, PolicyState(hidden, inputs.observation, state.action)
 
     def _inputs(
-        self, observation: NDArray[np.float32], reward: NDArray[np.float32], state: PolicyState
+        self, observation: Encoded, reward: NDArray[np.float32], state: PolicyState
     ) -> ContextInputs:
         return ContextInputs(
             self._learner.normalizer(torch.from_numpy(observation).to(self.device)),
@@ -191,7 +191,7 @@ class CriticActor(Actor):
 
     @torch.inference_mode()
     def observe(
-        self, observation: NDArray[np.float32], reward: NDArray[np.float32], state: PolicyState
+        self, observation: Encoded, reward: NDArray[np.float32], state: PolicyState
     ) -> tuple[PolicyDistribution, PolicyState]:
         inputs, critic = self._inputs(observation, reward, state), self._learner.critic
         own = len(state.hidden) - len(critic.initial_state(1))

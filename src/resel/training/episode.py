@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from resel.data import TRIAL, Trajectory, constant_columns
-from resel.envs import CRITIC, AnyEnv, StepResult, Told
+from resel.envs import CRITIC, AnyEnv, Encoded, StepResult, Told
 from resel.training.trials import Place
 
 
@@ -18,7 +18,7 @@ class Episode:
     """All of it so far."""
 
     seed: int
-    observations: list[NDArray[np.float32]]
+    observations: list[Encoded]
     told: Told
     place: Place | None = None
     """Where it stands in its trial, for methods that adapt to a task."""
@@ -62,7 +62,7 @@ class Episode:
             columns,
         )
 
-    def marks(self) -> dict[str, NDArray[np.float32]]:
+    def marks(self) -> dict[str, NDArray[Any]]:
         """What shows that an episode played again is the same one."""
         now = {**self.told, **({CRITIC: self.signals[-1]} if self.signals else {})}
         told = {f"told.{name}": values for name, values in now.items()}

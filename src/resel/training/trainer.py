@@ -101,7 +101,11 @@ class Trainer:
             else None,
         )
         self.buffer = ReplayBuffer(
-            settings.buffer_steps, observation.size, action.stored_size, self.collector.columns
+            settings.buffer_steps,
+            observation.stored_size,
+            action.stored_size,
+            self.collector.columns,
+            observation.dtype,
         )
         self.evaluator = Evaluator(self.actor, evaluation_env, settings, self.restarts)
         goes_back = settings.on_divergence == "rollback"
