@@ -44,7 +44,9 @@ def test_encoding_is_what_gymnasium_flattens(space: spaces.Space[Any]) -> None:
     space.seed(3)
     for _ in range(20):
         obs = space.sample()
-        flat = spec.encode(obs)
+        stored = spec.encode(obs)
+        assert stored.dtype == spec.dtype and stored.shape == (spec.stored_size,)
+        flat = spec.numbers(stored)
         assert flat.dtype == np.float32 and flat.shape == (spec.size,)
         np.testing.assert_array_equal(flat, np.float32(spaces.flatten(space, obs)))
 

@@ -15,10 +15,10 @@ from method_cases import every_method, small_config
 from resel import Agent
 from resel.agent import configure
 from resel.config import Config
-from resel.envs import CheckedEnv, FlatImage, ObservationSpec
+from resel.envs import ActionSpec, CheckedEnv, FlatImage, ObservationSpec
 from resel.errors import ConfigError
 from resel.methods import Method, World, auto_choices, build_learner, get_method, methods
-from resel.networks import Dimensions, ImageReader, image_reader
+from resel.networks import Dimensions, ImageReader, ObservationNormalizer, image_reader
 from resel.tasks import make_env
 
 IMAGE = {"image_channels": 4, "image_features": 5}
@@ -56,7 +56,8 @@ class Pixels(gymnasium.Env[Any, Any]):
 
 
 def dims_of(space: spaces.Space[Any], discrete: bool = True) -> Dimensions:
-    return Dimensions(spaces.flatdim(space), 2, discrete, ObservationSpec.of(space).image)
+    action: spaces.Space[Any] = spaces.Discrete(2) if discrete else spaces.Box(-1, 1, (2,))
+    return Dimensions.of(ObservationSpec.of(space), ActionSpec.of(action))
 
 
 @pytest.mark.parametrize("layout", ["height, width, channels", "channels first", "whole numbers"])
@@ -74,7 +75,9 @@ def test_the_convolutions_are_those_written_out(layout: str) -> None:
     if layout == "whole numbers":
         picture = np.rint(255 * picture)
     shown = picture.transpose(2, 0, 1).reshape(-1) if layout == "channels first" else picture
-    flat = torch.from_numpy(ObservationSpec.of(space).encode(shown.astype(space.dtype)))
+    stored = torch.from_numpy(ObservationSpec.of(space).encode(shown.astype(space.dtype)))
+    assert stored.dtype == (torch.uint8 if layout == "whole numbers" else torch.float32)
+    flat = ObservationNormalizer(90, False, dims_of(space))(stored)
     x = torch.from_numpy(picture / (255 if layout == "whole numbers" else 1)).permute(2, 0, 1)
     for layer in (reader.first, reader.second):
         out, (height, width) = layer.out_channels, x.shape[1:]
@@ -151,7 +154,7 @@ def test_images_that_are_too_small_are_refused() -> None:
 
 def test_auto_reads_images_by_their_size() -> None:
     def chosen(space: spaces.Box, method: str = "resel") -> dict[str, Any]:
-        world = World(True, False, 10, ObservationSpec.of(space).image)
+        world = World(True, False, 10, ObservationSpec.of(space).images, only_images=True)
         return {c.name: c.value for c in auto_choices(get_method(method), world, 1000)}
 
     for side, expected in ((5, (8, 2, 1)), (32, (8, 4, 2)), (84, (16, 4, 4))):
@@ -161,9 +164,9 @@ def test_auto_reads_images_by_their_size() -> None:
         assert not found["normalize_observations"]
     for side, method in ((2, "resel"), (84, "td7")):
         found = chosen(spaces.Box(0, 255, (side, side, 3), np.uint8), method)
-        assert found["normalize_observations"] and "image_channels" not in found
+        assert found["normalize_observations"] and not found.get("image_channels")
     env = CheckedEnv(Pixels())
-    assert World.of(env).image == env.observation.image is not None
+    assert World.of(env).images == env.observation.images and World.of(env).only_images
 
 
 @pytest.mark.parametrize("method", ["mf-gpt", "mf-lstm"])

@@ -110,15 +110,18 @@ _SMALL_TASKS: dict[str, Settings] = {
         "deviation_episodes": 0.25,
     },
 }
+_SMALL_FAMILIES: dict[str, Settings] = {"MiniGrid": _SMALL_TASKS["TMaze-v0"]}
+"""By family: those of MiniGrid are mazes with a cue as well."""
 
 
 def preset(task: TaskSpec | None, name: str) -> Mapping[str, Any] | None:
     """The settings of a task that the preset `name` brings; None if there is no such preset."""
     if task is None:
         return {"paper": {}, "small": _SMALL}.get(name)
+    small = _SMALL_TASKS.get(task.id) or _SMALL_FAMILIES.get(task.family, {})
     if name == "small":
-        return {**_SMALL, **task.hints, **_SMALL_TASKS.get(task.id, {})}
-    own = _PAPER_TASKS.get(task.id) or _SMALL_TASKS.get(task.id, {})
+        return {**_SMALL, **task.hints, **small}
+    own = _PAPER_TASKS.get(task.id) or small
     paper = {**_PAPER.get(task.family, _SMALL), **task.hints, **own}
     if name == "paper":
         return paper

@@ -21,7 +21,7 @@ from resel.errors import (
     ReselError,
     UnknownTaskError,
 )
-from resel.tasks import classic, gravity, key_to_door, mdp, meta, popgym, small
+from resel.tasks import classic, gravity, key_to_door, mdp, meta, minigrid, popgym, small
 from resel.tasks.own import load_place, own_spec, place_of, split_name
 from resel.tasks.spec import Needs, TaskSpec
 from resel.tasks.strict import STRICT
@@ -34,6 +34,7 @@ _FAMILIES: tuple[Callable[[], Iterable[TaskSpec]], ...] = (
     key_to_door.tasks,
     mdp.tasks,
     popgym.tasks,
+    minigrid.tasks,
 )
 _WHICH = frozenset({"robot", "base", "keep", "world"})
 """Arguments of our entry points that say which task it is, and are nobody else's to change."""
@@ -61,8 +62,11 @@ def all_tasks() -> list[TaskSpec]:
 
 
 def get_task(task: str) -> TaskSpec | None:
-    """Our task of that name, also with `resel/` or POPGym's module in front; None for any other."""
-    return _TASKS.get(task.removeprefix("resel/").removeprefix(popgym.MODULE_PREFIX))
+    """Our task of that name, also with `resel/` or a module in front; None for any other."""
+    name = task.removeprefix("resel/")
+    for prefix in (popgym.MODULE_PREFIX, minigrid.MODULE_PREFIX):
+        name = name.removeprefix(prefix)
+    return _TASKS.get(name)
 
 
 def make_env(
