@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resel.data import EpisodeSlice, ReplayBuffer, Trajectory
+from resel.data import EpisodeSlice, ReplayBuffer, Trajectory, pack
 from resel.errors import BadInputError, DamagedFileError
 
 OBSERVATION, ACTION = 2, 3
@@ -313,3 +314,51 @@ def test_windows_do_not_go_through_all_episodes_for_every_batch(
     buffer.add(episode(6, 20))
     buffer.sample_windows(30, 4, rng)
     assert len(made) == 2
+
+
+def pictures(length: int, number: int) -> Trajectory:
+    """The same with observations of five bytes each."""
+    steps = (np.arange(length + 1)[:, None] + 50 * number + np.arange(5)).astype(np.uint8)
+    return Trajectory(
+        steps, np.zeros((length, 2), np.float32), np.ones(length, np.float32), terminated=False
+    )
+
+
+def test_bytes_stay_bytes() -> None:
+    sizes = (40, 5, 2, {"hidden": 3}, np.uint8)
+    told = {"hidden": 3}
+    buffer = ReplayBuffer(*sizes)
+    arrays = (buffer.observations, buffer.actions, buffer.rewards, *buffer.columns.values())
+    assert ReplayBuffer.planned_bytes(*sizes) == sum(array.nbytes for array in arrays)
+    for number, length in enumerate((9, 4)):
+        one = pictures(length, number)
+        columns = {name: np.ones((length + 1, size), np.float32) for name, size in told.items()}
+        buffer.add(Trajectory(one.observations, one.actions, one.rewards, False, columns))
+    saved = [[block.tobytes() for block in buffer.blocks(piece)] for piece in buffer]
+    lengths = np.array([9, 4])
+    assert buffer.bytes_of(lengths).tolist() == [sum(map(len, blocks)) for blocks in saved]
+    batch = pack(buffer, list(buffer), 2)
+    assert batch.observation.dtype == torch.uint8
+    np.testing.assert_array_equal(batch.observation[0, :10], pictures(9, 0).observations)
+    assert buffer.episode(1).observations.dtype == np.uint8
+
+    chunks = iter(chunk for blocks in saved for chunk in blocks)
+    again = ReplayBuffer(*sizes)
+    again.restore(
+        again.read_index(buffer.state()),
+        lambda block: block.data.cast("B").__setitem__(slice(None), next(chunks)),
+    )
+    assert [[b.tobytes() for b in again.blocks(piece)] for piece in again] == saved
+
+
+def test_bytes_and_numbers_are_not_mixed_up() -> None:
+    bytes_, floats = ReplayBuffer(40, 5, 2, dtype=np.uint8), ReplayBuffer(40, 5, 2)
+    bytes_.add(pictures(4, 0))
+    with pytest.raises(
+        BadInputError, match="observations of uint8 does not fit into a buffer of f"
+    ):
+        floats.add(pictures(4, 0))
+    with pytest.raises(DamagedFileError, match="show none: continue it with the environment"):
+        floats.read_index(bytes_.state())
+    with pytest.raises(DamagedFileError, match="images as float32, as earlier versions did"):
+        bytes_.read_index(floats.state())

@@ -10,15 +10,25 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from image_worlds import Cameras, Sides
 from method_cases import every_method, small_config
+from torch import Tensor, nn
 
-from resel import Agent
+from resel import Agent, RESeL
 from resel.agent import configure
 from resel.config import Config
 from resel.envs import ActionSpec, CheckedEnv, FlatImage, ObservationSpec
 from resel.errors import ConfigError
 from resel.methods import Method, World, auto_choices, build_learner, get_method, methods
-from resel.networks import Dimensions, ImageReader, ObservationNormalizer, image_reader
+from resel.networks import (
+    ContextInputs,
+    Dimensions,
+    ImageReader,
+    ObservationNormalizer,
+    image_reader,
+    sequence_inputs,
+)
+from resel.networks.images import ImagePolicy, PartsReader
 from resel.tasks import make_env
 
 IMAGE = {"image_channels": 4, "image_features": 5}
@@ -182,3 +192,118 @@ def test_key_to_door_is_read_as_an_image(method: str) -> None:
     seen, _ = env.reset(seed=1)
     assert seen.shape == env.observation_space.shape == (75,)
     env.close()
+
+
+class SeenTwice(nn.Module):
+    """A network that hands over what it is given to read."""
+
+    def forward(self, inputs: ContextInputs, is_first: Tensor) -> ContextInputs:
+        return inputs
+
+
+def test_the_last_image_is_read_once_along_a_sequence() -> None:
+    space = spaces.Box(0, 255, (6, 5, 3), np.uint8)
+    dims, chance = dims_of(space), torch.Generator().manual_seed(1)
+    config = Config.build("", {"method": "resel", **IMAGE})
+    reader = image_reader(config, dims)
+    assert reader is not None
+    policy = ImagePolicy(reader, SeenTwice(), both=True)  # type: ignore[arg-type]
+    observation = torch.rand(2, 7, 90, generator=chance)
+    is_first = torch.rand(2, 7, generator=chance) < 0.4
+    action, reward = torch.zeros(2, 7, 2), torch.zeros(2, 7)
+    inputs = sequence_inputs(observation, action, reward, is_first)
+    found: Any = policy(inputs, is_first)
+    torch.testing.assert_close(found.observation, reader(inputs.observation))
+    torch.testing.assert_close(found.last_observation, reader(inputs.last_observation))
+
+
+def test_bytes_become_numbers_where_networks_read_them() -> None:
+    spec, world = ObservationSpec.of(Cameras.LAYOUT), Cameras()
+    dims = Dimensions.of(spec, ActionSpec.of(world.action_space))
+    stored = np.stack([spec.encode(world.reset(seed=seed)[0]) for seed in range(4)])
+    assert dims.stored == (stored.shape[1], torch.uint8)
+    numbers = spec.numbers(stored)
+    for shape in ((4,), (2, 2)):
+        given = torch.from_numpy(stored).view(*shape, -1)
+        np.testing.assert_array_equal(dims.numbers(given), numbers.reshape(*shape, -1))
+    np.testing.assert_array_equal(dims.numbers(torch.from_numpy(stored[:1])), numbers[:1])
+
+
+@pytest.mark.parametrize("enabled", [False, True])
+def test_images_are_brought_to_one_and_not_normalised(enabled: bool) -> None:
+    spec, world = ObservationSpec.of(Cameras.LAYOUT), Cameras()
+    dims = Dimensions.of(spec, ActionSpec.of(world.action_space))
+    stored = np.stack([spec.encode(world.reset(seed=seed)[0]) for seed in range(50)])
+    numbers = spec.numbers(stored)
+    far, near = (slice(image.begin, image.begin + image.size) for image in spec.images)
+    for sees in (True, False):
+        normalizer = ObservationNormalizer(spec.size, enabled, dims, sees=sees)
+        normalizer.update(stored)
+        found = normalizer(torch.from_numpy(stored)).numpy()
+        plain = ObservationNormalizer(spec.size, enabled)
+        plain.update(numbers)
+        others = plain(torch.from_numpy(numbers)).numpy()
+        np.testing.assert_array_equal(found[:, :3], others[:, :3])
+        if sees or not enabled:
+            np.testing.assert_allclose(found[:, far], numbers[:, far] / 255, rtol=1e-6)
+            np.testing.assert_allclose(found[:, near], numbers[:, near] / 10, rtol=1e-6)
+        else:
+            np.testing.assert_array_equal(found, others)
+
+
+def test_several_images_and_other_numbers_are_read_side_by_side() -> None:
+    spec, world = ObservationSpec.of(Cameras.LAYOUT), Cameras()
+    dims = Dimensions.of(spec, ActionSpec.of(world.action_space))
+    fitting = {**IMAGE, "image_kernel": 0, "image_stride": 0}
+    reader = image_reader(Config.build("", {"method": "resel", **fitting}), dims)
+    assert isinstance(reader, PartsReader)
+    far, near = reader.readers
+    assert isinstance(far, ImageReader) and isinstance(near, ImageReader)
+    assert far.first.weight.shape == (4, 3, 4, 4) and near.first.weight.shape == (4, 1, 2, 2)
+    flat = torch.rand(2, 3, spec.size, generator=torch.Generator().manual_seed(1))
+    found = reader(flat)
+    start = spec.images[1].begin
+    expected = (flat[..., :3], flat[..., start - 3 : start])
+    features = (far(flat[..., 3 : start - 3]), near(flat[..., start:]))
+    torch.testing.assert_close(found, torch.cat([*expected, *features], -1))
+    assert found.shape[-1] == 6 + 2 * 5
+    with pytest.raises(ConfigError, match=r"image_kernel=0 and image_stride=1 do not go together"):
+        Config.build("", {"method": "resel", "image_channels": 4, "image_kernel": 0})
+    wide = {**IMAGE, "image_kernel": 4, "image_stride": 2}
+    with pytest.raises(ConfigError, match=r"leave nothing of an image of 5 x 6: .* both to 0"):
+        image_reader(Config.build("", {"method": "resel", **wide}), dims)
+
+
+def test_auto_says_how_images_are_read() -> None:
+    def chosen(space: spaces.Space[Any], method: str = "resel") -> dict[str, Any]:
+        env = Cameras()
+        env.observation_space = space  # type: ignore[assignment]
+        found = auto_choices(get_method(method), World.of(CheckedEnv(env)), 1000)
+        return {c.name: (c.value, c.reason) for c in found}
+
+    grey = spaces.Box(0, 255, (84, 84), np.uint8)
+    found = chosen(grey)
+    assert found["image_channels"] == (16, "images: convolutions, for 84 x 84 x 1")
+    assert found["normalize_observations"] == (False, "images, divided by 255")
+    unit = spaces.Box(-1, 1, (2,), np.float32)
+    for other, normalised in ((unit, False), (spaces.Box(-9, 9, (2,), np.float32), True)):
+        found = chosen(spaces.Tuple((grey, other)))
+        assert found["normalize_observations"][0] is normalised
+        assert found["normalize_observations"][1].endswith("; images are left alone")
+    small = spaces.Box(0, 255, (2, 9), np.uint8)
+    words = "images: 2 x 9 x 1 is too small for convolutions"
+    assert chosen(small)["image_channels"] == (0, words)
+    found = chosen(spaces.Tuple((grey, small, spaces.Box(0, 1, (9, 9, 3), np.float32))))
+    assert [found[f"image_{name}"][0] for name in ("channels", "kernel", "stride")] == [16, 0, 0]
+    found = chosen(grey, "td7")
+    assert "image_channels" not in found
+    words = "observations on scales of their own; images are read as vectors"
+    assert found["normalize_observations"] == (True, words)
+
+
+def test_it_learns_from_pictures_within_some_hundred_steps() -> None:
+    """Pixels that were not brought to [0, 1] leave it at chance, 25, after as many."""
+    agent = RESeL(Sides, encoder="gru", seed=101, steps=500, max_episode_steps=50, eval_every=0)
+    agent.learn(500)
+    assert agent.evaluate(4)[0] > 45
+    agent.close()

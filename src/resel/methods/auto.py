@@ -74,7 +74,7 @@ def auto_choices(method: Method, world: World, steps: int) -> list[Choice]:
         *_of_episodes(world),
         _warmup(method, steps),
         *_of_observations(method, world),
-        *_of_spaces(world),
+        *_of_spaces(method, world),
         *_of_loop(steps),
     ]
 
@@ -139,13 +139,14 @@ def _of_observations(method: Method, world: World) -> Iterator[Choice]:
     yield Choice("normalize_observations", not unit, words + (apart if images else ""))
 
 
-def _of_spaces(world: World) -> Iterator[Choice]:
+def _of_spaces(method: Method, world: World) -> Iterator[Choice]:
     yield Choice("normalize_rewards", True, "rewards of an unknown scale")
     if world.discrete:
         reason = "Discrete actions: a sure policy goes on trying"
         yield Choice("critic_entropy", False, reason)
         yield Choice("policy_kl", "forward", reason)
-        yield Choice("critic_episodes", 0.5, reason)
+        if hasattr(method.settings, "lr_alpha"):  # exp(Q / alpha) needs a temperature
+            yield Choice("critic_episodes", 0.5, reason)
         yield Choice("deviation_episodes", 0.25, reason)
     else:
         yield Choice("noise_hold", 4, "Box actions: noise that adds up")

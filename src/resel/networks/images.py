@@ -211,11 +211,18 @@ class _Seeing:
     image: ImageReader | PartsReader
     _both: bool
 
-    def _seen(self, inputs: ContextInputs) -> ContextInputs:
-        inputs = inputs._replace(observation=self.image(inputs.observation))
+    def _seen(self, inputs: ContextInputs, is_first: Tensor | None = None) -> ContextInputs:
+        """The inputs of a sequence, or without `is_first` of a moment, with features in them."""
+        features = self.image(inputs.observation)
         if not self._both:
-            return inputs
-        return inputs._replace(last_observation=self.image(inputs.last_observation))
+            return inputs._replace(observation=features)
+        if is_first is None:
+            return ContextInputs(features, self.image(inputs.last_observation), *inputs[2:])
+        # Along a sequence all but the zeros before an episode are read as o_t already.
+        nothing = self.image(torch.zeros_like(inputs.observation[:1, :1])).expand_as(features)
+        shifted = torch.cat([nothing[:, :1], features[:, :-1]], 1)
+        last = torch.where(is_first[..., None], nothing, shifted)
+        return ContextInputs(features, last, *inputs[2:])
 
 
 class ImagePolicy(_Seeing, PolicyNetwork):
@@ -226,7 +233,7 @@ class ImagePolicy(_Seeing, PolicyNetwork):
         self.image, self.inside, self._both = image, inside, both
 
     def forward(self, inputs: ContextInputs, is_first: Tensor) -> PolicyDistribution:
-        policy: PolicyDistribution = self.inside(self._seen(inputs), is_first)
+        policy: PolicyDistribution = self.inside(self._seen(inputs, is_first), is_first)
         return policy
 
     def step(self, inputs: ContextInputs, state: State) -> tuple[PolicyDistribution, State]:
@@ -236,7 +243,7 @@ class ImagePolicy(_Seeing, PolicyNetwork):
         return self.inside.initial_state(rows)
 
     def context(self, inputs: ContextInputs, is_first: Tensor) -> Tensor | None:
-        return self.inside.context(self._seen(inputs), is_first)
+        return self.inside.context(self._seen(inputs, is_first), is_first)
 
     def suitable_rows(self, lengths: Sequence[int]) -> int:
         return self.inside.suitable_rows(lengths)
@@ -253,10 +260,10 @@ class ImageCritic(_Seeing, CriticNetwork):
         self.image, self.inside, self._both = image, inside, both
 
     def embed(self, inputs: ContextInputs, is_first: Tensor) -> Any:
-        return self.inside.embed(self._seen(inputs), is_first)
+        return self.inside.embed(self._seen(inputs, is_first), is_first)
 
     def embed_counted(self, inputs: ContextInputs, is_first: Tensor) -> Any:
-        return self.inside.embed_counted(self._seen(inputs), is_first)
+        return self.inside.embed_counted(self._seen(inputs, is_first), is_first)
 
     def embed_step(self, inputs: ContextInputs, state: State) -> tuple[Any, State]:
         return self.inside.embed_step(self._seen(inputs), state)

@@ -72,7 +72,7 @@ class ObservationNormalizer(_Moments):
     def update(self, values: NDArray[Any]) -> None:
         """Take in new observations (n, size), as they are stored."""
         if self.enabled and self._dims is not None:
-            values = self._dims.numbers(torch.from_numpy(values)).numpy()
+            values = self._dims.numbers(torch.tensor(values)).numpy()
         super().update(values)
 
     def forward(self, observation: Tensor) -> Tensor:
