@@ -109,7 +109,7 @@ def test_no_episode_outlasts_the_horizon(task: TaskSpec) -> None:
 
 @every_task
 def test_settings_build_a_config(task: TaskSpec) -> None:
-    is_small = task.family in ("small", "POPGym")
+    is_small = task.family in ("small", "POPGym", "MiniGrid")
     for preset in ["paper"] if is_small else ["paper", "released"]:
         config = configure(task.id, preset=preset)
         assert config.training.steps == task.steps
@@ -302,7 +302,7 @@ def test_importing_makes_no_environment_and_loads_no_simulator() -> None:
         gymnasium.make = refuse
         import resel.tasks
         assert "resel/TMaze-v0" in gymnasium.registry
-        heavy = {"pygame", "popgym", "pybullet", "pybullet_envs_gymnasium", "mujoco"}
+        heavy = {"minigrid", "pygame", "popgym", "pybullet", "mujoco"}
         loaded = heavy & set(sys.modules)
         assert not loaded, loaded
         import importlib

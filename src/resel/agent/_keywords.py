@@ -145,7 +145,8 @@ class RESeLKeywords(LoopKeywords, total=False):
     """Observations that are images: channels of the first of two convolutions, of which the second
     has twice as many; 0 reads an image as a vector."""
     image_kernel: int
-    """Observations that are images: height and width of a convolution."""
+    """Observations that are images: height and width of a convolution; 0, with image_stride=0,
+    suits the size of each image."""
     image_stride: int
     """Observations that are images: pixels from one place of a convolution to the next."""
     image_features: int
@@ -257,7 +258,8 @@ class AgentKeywords(LoopKeywords, total=False):
     """Observations that are images: channels of the first of two convolutions, of which the second
     has twice as many; 0 reads an image as a vector."""
     image_kernel: int
-    """Observations that are images: height and width of a convolution."""
+    """Observations that are images: height and width of a convolution; 0, with image_stride=0,
+    suits the size of each image."""
     image_stride: int
     """Observations that are images: pixels from one place of a convolution to the next."""
     image_features: int
