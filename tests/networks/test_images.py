@@ -303,7 +303,8 @@ def test_auto_says_how_images_are_read() -> None:
 
 def test_it_learns_from_pictures_within_some_hundred_steps() -> None:
     """Pixels that were not brought to [0, 1] leave it at chance, 25, after as many."""
-    agent = RESeL(Sides, encoder="gru", seed=101, steps=500, max_episode_steps=50, eval_every=0)
-    agent.learn(500)
+    small: dict[str, Any] = {"n_critics": 2, "batch_steps": 200, "eval_every": 0}
+    agent = RESeL(Sides, encoder="gru", seed=101, steps=400, max_episode_steps=50, **small)
+    agent.learn(400)
     assert agent.evaluate(4)[0] > 45
     agent.close()

@@ -48,11 +48,10 @@ def test_the_continued_run_is_the_same_run(
     first.train(44)
     bundle = save_checkpoint(first, tmp_path / "checkpoint")
     assert all(len(bundle.tensors["collector"][f"episode.{i}.actions"]) for i in range(num_envs))
-    first.train(50)  # what happens after the checkpoint is forgotten
+    assert first.env.reset(1).dtype == np.uint8, "through the pipe as well"
     first.close()
 
-    second = _trainer(config, workers)
-    assert second.env.reset(1).dtype == np.uint8, "through the pipe as well"
+    second = _trainer(config, workers=False)
     assert restore_trainer(second, bundle, ReplayLog(tmp_path))
     second.train(60)
     second.close()
@@ -70,7 +69,7 @@ def test_the_continued_run_is_the_same_run(
     assert segments < steps * (spec.stored_size + 20)
 
 
-@pytest.mark.parametrize("method", ["resel", "ppo-gru", "mf-lstm", "sac-mlp", "td7"])
+@pytest.mark.parametrize("method", ["resel", "ppo-gru", "mf-lstm", "td7"])
 def test_an_agent_that_sees_several_images_is_saved_and_acts(method: str, tmp_path: Path) -> None:
     space = "Box" if method == "td7" else "Discrete"
     agent = Agent(partial(Cameras, space), method, seed=1, steps=60, max_episode_steps=6)

@@ -75,5 +75,5 @@ class _Cells(Sealed):
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.env.step(action)
         if terminated or truncated:
-            info = {**info, "success": bool(terminated and reward > 0)}
+            info = {**info, "success": bool(terminated and float(reward) > 0)}
         return observation, reward, terminated, truncated, info
