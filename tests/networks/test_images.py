@@ -244,6 +244,8 @@ def test_images_are_brought_to_one_and_not_normalised(enabled: bool) -> None:
         plain.update(numbers)
         others = plain(torch.from_numpy(numbers)).numpy()
         np.testing.assert_array_equal(found[:, :3], others[:, :3])
+        low, high = normalizer.limits()
+        assert np.isinf([low[far], high[far]]).all() == (sees and enabled)
         if sees or not enabled:
             np.testing.assert_allclose(found[:, far], numbers[:, far] / 255, rtol=1e-6)
             np.testing.assert_allclose(found[:, near], numbers[:, near] / 10, rtol=1e-6)

@@ -72,7 +72,8 @@ def played(learner: Learner, env: AnyEnv, steps: int, longest: int | None) -> li
     taken = 0
     while taken < steps:
         one = play(actor, env, draw_seed(rng), phase=phase).trajectory
-        found.append((one.observations[:-1], np.r_[np.float32(0), one.rewards[:-1]]))
+        seen = env.observation.numbers(one.observations[:-1])
+        found.append((seen, np.r_[np.float32(0), one.rewards[:-1]]))
         taken += len(one.rewards)
     return found
 

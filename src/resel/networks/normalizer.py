@@ -90,6 +90,8 @@ class ObservationNormalizer(_Moments):
     def limits(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """The lowest and the highest observation that is not cut."""
         mean, reach = self.mean, _CLIP * (self.deviation + _EPS)
+        if self.apart is not None:  # images are not cut
+            reach = reach.masked_fill(self.apart, torch.inf)
         low, high = ((mean + end * reach).float().cpu().numpy() for end in (-1, 1))
         return low, high
 
