@@ -142,3 +142,20 @@ def test_help_imports_no_verb() -> None:
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_a_file(verb: str) -> None:
     assert callable(importlib.import_module(f"resel.cli.{verb}").run)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [({}, "20000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
+)
+def test_threads_that_wait_do_not_spin_for_long(given: dict[str, str], found: str) -> None:
+    names = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    kept = {name: value for name, value in os.environ.items() if name not in names}
+    code = (
+        "import os, sys; from resel.cli import main; assert 'torch' not in sys.modules; "
+        "main(['tasks', '--json']); print(os.environ.get('GOMP_SPINCOUNT'))"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code], env={**kept, **given}, capture_output=True, text=True
+    )
+    assert told.stdout.splitlines()[-1] == found, told.stderr

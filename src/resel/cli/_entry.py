@@ -33,6 +33,8 @@ VERBS = {
     "bench": "measure speed and memory on this machine",
 }
 """Each is a file beside this one with a function `run`, imported when it is asked for."""
+_SPINS = "20000"
+"""Some ten microseconds, as long as the gap between two operations of an update."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,8 +68,19 @@ def _run_verb(arguments: Sequence[str]) -> int:
         near = difflib.get_close_matches(verb, VERBS, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise ConfigError(f"There is no verb {verb!r}: use one of {', '.join(VERBS)}.{hint}")
+    _let_waiting_threads_sleep()
     code: int = importlib.import_module(f"resel.cli.{verb}").run(rest)
     return code
+
+
+def _let_waiting_threads_sleep() -> None:
+    """Torch's threads wait for each other by spinning, for milliseconds if nothing is said.
+
+    On a busy machine, where the one that is waited for has no core, that is most of what they do.
+    It is said before torch is loaded, or not at all.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
 
 
 def _print_help() -> None:
