@@ -265,6 +265,29 @@ def test_a_busy_machine_is_told(capsys: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert any("its load is 7.0" in doubt for doubt in json.loads(said.out)["doubts"])
 
 
+@pytest.mark.parametrize(
+    "ways", [["sync", "vector", "envpool"], pytest.param([], marks=pytest.mark.slow)]
+)
+def test_collecting(ways: list[str], tmp_path: Path, capsys: Any) -> None:
+    words = ["--num-envs", "2", "--steps", "20", "--repetitions", "1"]
+    words += ["--ways", *ways] if ways else []
+    assert main(["bench", "collect", *words, "--json", "--out", str(tmp_path)]) == 0
+    result = json.loads(capsys.readouterr().out)
+    rows = {row["way"]: row for row in result["ways"]}
+    assert {"single", *(ways[:1] or ["workers", "sync", "async"])} <= set(rows)
+    assert set(rows) | set(result["left_out"]) >= {"vector", "envpool"}
+    assert "no vectorised version" in result["left_out"]["vector"]
+    assert rows["single"]["over_single"] == 1
+    for row in rows.values():
+        assert row["alone_ms"] > 0 and row["collect_ms"] > 0
+        assert row["collect_steps_per_s"] == 1e3 / row["collect_ms"]
+    assert (tmp_path / "collect.csv").read_text().startswith("way,alone_ms,")
+    words = ["--num-envs", "2", "--steps", "5", "--repetitions", "1", "--task", "CartPole-v1"]
+    assert main(["bench", "collect", *words, "--ways", "vector"]) == 0
+    assert "env_vector: the task's own version" in capsys.readouterr().out
+    assert main(["bench", "collect", "--task", "Nowhere-v0"]) == 2
+
+
 def test_steps_of_methods(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(methods, "_PART", 20)
     monkeypatch.setattr(methods, "_WARMUP", 100)

@@ -23,18 +23,21 @@ from resel.agent._given import (
 from resel.agent._keywords import AgentKeywords, RESeLKeywords
 from resel.agent._learning import Origin, RunOptions, open_run, why_it_rests
 from resel.agent._predict import predict
+from resel.agent._vectors import no_evaluation, with_rows
 from resel.agent.callbacks import LearnCallback, SeenBy, asked_return
 from resel.config import Config, SizeName
 from resel.deploy import Batch, CWeights, export_policy
 from resel.envs import (
     OF_FUNCTION,
     AnyEnv,
+    AnyVector,
     CheckedEnv,
     CriticSignal,
     Env,
     EnvFactory,
     check_spaces,
     spaces_of,
+    warn_user,
 )
 from resel.errors import ConfigError
 from resel.methods import (
@@ -78,11 +81,12 @@ class Agent:
     """An agent that learns with any method of the registry, RESeL by default.
 
     `env` is a task of ours, any registered Gymnasium id, `file.py:Class` or `module:Class`, an
-    environment, or a function that makes one. Settings are those of the method, its network, its
-    encoder and the loop by name (`encoder="gru"`, `lr_policy=1e-3`, `batch_steps=2000`, ...; `resel
-    methods --show NAME` lists them); a whole `config` can be given instead. They start from a
-    `preset`: `paper` for tasks of ours, for other environments `auto`, which chooses by the spaces,
-    the longest episode and `steps`, the length of the training that is meant.
+    environment, a vector of several, or a function that makes one. Settings are those of the
+    method, its network, its encoder and the loop by name (`encoder="gru"`, `lr_policy=1e-3`,
+    `batch_steps=2000`, ...; `resel methods --show NAME` lists them); a whole `config` can be given
+    instead. They start from a `preset`: `paper` for tasks of ours, for other environments `auto`,
+    which chooses by the spaces, the longest episode and `steps`, the length of the training that is
+    meant.
     """
 
     _method: str | None = None
@@ -91,7 +95,7 @@ class Agent:
     @overload
     def __init__(
         self,
-        env: str | Env | EnvFactory,
+        env: str | Env | AnyVector | EnvFactory,
         method: str | None = None,
         *,
         config: Config | None = None,
@@ -103,7 +107,7 @@ class Agent:
     @overload  # a method of another package has settings of its own
     def __init__(
         self,
-        env: str | Env | EnvFactory,
+        env: str | Env | AnyVector | EnvFactory,
         method: str | None = None,
         *,
         config: Config | None = None,
@@ -114,7 +118,7 @@ class Agent:
 
     def __init__(
         self,
-        env: str | Env | EnvFactory,
+        env: str | Env | AnyVector | EnvFactory,
         method: str | None = None,
         *,
         config: Config | None = None,
@@ -129,6 +133,7 @@ class Agent:
             settings["critic_observations"] = OF_FUNCTION
         if settings.get("init_from") is not None:  # the run may be resumed from another folder
             settings["init_from"] = os.path.abspath(settings["init_from"])
+        settings, config = with_rows(env, settings, config)
         self.choices: list[Choice] = []
         """What the preset `auto` chose for the environment, and why."""
         if config is None:
@@ -157,7 +162,7 @@ class Agent:
 
     def _start(
         self,
-        env: str | Env | EnvFactory,
+        env: str | Env | AnyVector | EnvFactory,
         config: Config,
         signal: CriticSignal | None,
         saved: Bundle | None = None,
@@ -278,6 +283,9 @@ class Agent:
             self._trainer.evaluator.env = evaluation_env(
                 eval_env, self.config, self._env, self.critic_signal
             )
+        unmeasured = self._trainer.evaluator.env is None and self.config.training.eval_every > 0
+        if unmeasured and (reason := no_evaluation(self._env)):
+            warn_user(f"{reason} Until then no evaluations are made.")
         told, say = [SeenBy(self, callback) for callback in callbacks], speaker(progress_bar)
         self.stopped_because = None
         with threads_for(self.config):
@@ -356,6 +364,8 @@ class Agent:
     def _played_in(self) -> Iterator[AnyEnv]:
         """What to play in: the evaluation environment, or the agent's own, begun anew after."""
         env = self._trainer.evaluator.env
+        if env is None and (reason := no_evaluation(self._env)):
+            raise ConfigError(reason)
         with threads_for(self.config):
             yield env or self._env
         if env is None:
@@ -440,7 +450,7 @@ class Agent:
     def load(
         cls,
         path: str | os.PathLike[str],
-        env: str | Env | EnvFactory | None = None,
+        env: str | Env | AnyVector | EnvFactory | None = None,
         *,
         device: str = "auto",
         critic_observations: Callable[[Env], Any] | None = None,
@@ -467,8 +477,10 @@ class Agent:
         trained = config
         # The machine may be another one, and acting needs no processes.
         config = config.replace(device=device, env_workers=False)
-        if isinstance(env, gymnasium.Env):
-            config = config.replace(num_envs=1, env_restarts=0)
+        if isinstance(env, gymnasium.vector.VectorEnv):
+            config = config.replace(num_envs=env.num_envs, env_restarts=0, env_vector=False)
+        elif isinstance(env, gymnasium.Env):
+            config = config.replace(num_envs=1, env_restarts=0, env_vector=False)
         task = config.task if env is None else env
         task = full_name(task) if isinstance(task, str) else task
         config = config.replace(task=task if isinstance(task, str) else "")
@@ -497,7 +509,7 @@ class RESeL(Agent):
 
     def __init__(
         self,
-        env: str | Env | EnvFactory,
+        env: str | Env | AnyVector | EnvFactory,
         method: str | None = None,
         *,
         config: Config | None = None,

@@ -12,12 +12,14 @@ from resel.config import Config, SizeName, TrainingConfig
 from resel.envs import (
     OF_FUNCTION,
     OF_TASK,
+    AnyVector,
     CheckedEnv,
     CriticSignal,
     Env,
     EnvFactory,
     SubprocEnv,
     build,
+    vector_rows,
 )
 from resel.errors import ConfigError
 from resel.methods import (
@@ -74,12 +76,14 @@ def usual_preset(task: str | None) -> str:
     return "paper" if not task or get_task(task) is not None else "auto"
 
 
-def world_of(env: str | Env | EnvFactory, settings: Mapping[str, Any]) -> World | None:
+def world_of(env: str | Env | AnyVector | EnvFactory, settings: Mapping[str, Any]) -> World | None:
     """What the preset `auto` has to know, for which an environment may be made and closed again.
 
     None for what is no environment.
     """
     limit, signal = settings.get("max_episode_steps"), _named(settings.get("critic_observations"))
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        return World.of(vector_rows(env, signal=signal)[0], limit)
     if isinstance(env, gymnasium.Env):
         return World.of(CheckedEnv(env, signal=signal), limit)
     if isinstance(env, str):

@@ -8,14 +8,17 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from resel.agent._vectors import envs_of_vector
 from resel.agent.callbacks import LearnCallback
 from resel.config import MOST_STEPS, Config
 from resel.envs import (
     AnyEnv,
+    AnyVector,
     CheckedEnv,
     CriticSignal,
     Env,
     EnvFactory,
+    VectorRow,
     build,
     check_spaces,
     spaces_of,
@@ -23,6 +26,9 @@ from resel.envs import (
 from resel.errors import ConfigError
 from resel.methods import check_episodes
 from resel.training import make_envs, make_task, named_envs
+
+AnyGiven = str | Env | AnyVector | EnvFactory
+"""What an agent can be made from."""
 
 
 def whole_number(verb: str, count: Any) -> int:
@@ -49,7 +55,7 @@ def callbacks_of(given: Any) -> list[LearnCallback]:
 
 
 def envs_of(
-    env: str | Env | EnvFactory, config: Config, signal: CriticSignal | None
+    env: AnyGiven, config: Config, signal: CriticSignal | None
 ) -> tuple[list[AnyEnv], AnyEnv | None]:
     """Environments to train in, and where there can be more than one, one to evaluate in.
 
@@ -58,9 +64,12 @@ def envs_of(
     settings = config.training
     if isinstance(env, str):
         return named_envs(config, signal)
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        return envs_of_vector(env, config, signal)
     if isinstance(env, gymnasium.Env):
-        asked = settings.num_envs > 1, settings.env_workers, settings.env_restarts > 0
-        for name, too_much in zip(("num_envs", "env_workers", "env_restarts"), asked, strict=True):
+        more = {"num_envs": settings.num_envs > 1}
+        more |= {n: getattr(settings, n) for n in ("env_workers", "env_vector", "env_restarts")}
+        for name, too_much in more.items():
             if too_much:
                 raise ConfigError(
                     f"{name}={getattr(settings, name)} needs more than one environment: give a "
@@ -68,14 +77,14 @@ def envs_of(
                 )
         limit, longest = settings.max_episode_steps, settings.buffer_steps
         return [CheckedEnv(env, limit=limit, longest=longest, signal=signal)], None
-    if isinstance(env, gymnasium.vector.VectorEnv):
-        raise ConfigError(
-            f"env={env!r} is several environments in one: give the name or a function that makes "
-            "a single one, and num_envs= for how many."
-        )
     if not callable(env):
         raise ConfigError(
             f"env={env!r} is neither a name, nor an environment, nor a function that makes one."
+        )
+    if settings.env_vector:
+        raise ConfigError(
+            "env_vector=True is for tasks with a name, which bring a vectorised version: leave it "
+            "out, or make the vector and give it as env."
         )
     return make_envs(settings, env, env, signal)
 
@@ -95,6 +104,11 @@ def evaluation_env(
 ) -> CheckedEnv:
     """The caller's environment to evaluate in, refused if an agent of `own` cannot act there."""
     made: Any = env
+    if isinstance(env, gymnasium.vector.VectorEnv):  # EnvPool's are both
+        raise ConfigError(
+            f"eval_env={env!r} is several environments in one: give a single one, of which one "
+            "episode is played after the other."
+        )
     if isinstance(env, str):
         made = make_task(config.replace(task=env), evaluation=True)
     elif not isinstance(env, gymnasium.Env):
@@ -113,4 +127,6 @@ def evaluation_env(
 
 def describe_env(env: AnyEnv) -> str:
     """What to call an environment that has no name."""
+    if isinstance(env, VectorRow):
+        return f"{env.vector.rows} of {env.vector.title}"
     return type(env.env.unwrapped).__name__ if isinstance(env, CheckedEnv) else "an environment"

@@ -47,6 +47,9 @@ class LoopKeywords(TypedDict, total=False):
     env_workers: bool
     """Run every environment in a process of its own, all of them stepping at the same time; one
     that crashes or hangs is then noticed. The results are the same."""
+    env_vector: bool
+    """Step all environments at once, in the vectorised version that the task is registered with
+    (vector_entry_point). Its episodes have no seeds of their own, so a resumed run is not exact."""
     env_timeout: float
     """With env_workers: seconds that a reset or step may take."""
     env_restarts: int

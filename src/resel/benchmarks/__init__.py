@@ -2,6 +2,7 @@
 
 from resel.benchmarks._base import Bench, Result, run
 from resel.benchmarks.buffer import BufferBench
+from resel.benchmarks.collect import CollectBench
 from resel.benchmarks.cost import UpdateCost, measure_cost
 from resel.benchmarks.export import ExportBench
 from resel.benchmarks.kept_costs import KeptCosts, cache_folder, cost_key
@@ -36,5 +37,6 @@ PARTS: tuple[Bench, ...] = (
     StartupBench(),
     SolveBench(),
     MethodsBench(),
+    CollectBench(),
 )
 """Every part, with its defaults."""

@@ -25,7 +25,7 @@ _LOOP = {
         "critic_episodes",
         "noise_hold",
     ),
-    "Environments": ("num_envs", "env_workers", "env_timeout", "env_restarts"),
+    "Environments": ("num_envs", "env_workers", "env_vector", "env_timeout", "env_restarts"),
     "Machine and disk": ("device", "threads", "disk_tries", "disk_wait"),
 }
 """Settings of the loop that belong together; the others are one group."""

@@ -79,7 +79,7 @@ class TrainArguments(Generic[_Algorithm, _Network, _Encoder]):
 
     task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK")]
     """A task of ours (see `resel tasks`), any Gymnasium id, or one of your own: file.py:Class,
-    module:Class or module:Id-v0."""
+    module:Class or module:Id-v0; envpool:Id-v0 is one of EnvPool's."""
     algorithm: _Algorithm
     network: _Network
     encoder_settings: _Encoder

@@ -54,6 +54,9 @@ class TrainingConfig:
     env_workers: bool = False
     """Run every environment in a process of its own, all of them stepping at the same time; one
     that crashes or hangs is then noticed. The results are the same."""
+    env_vector: bool = False
+    """Step all environments at once, in the vectorised version that the task is registered with
+    (vector_entry_point). Its episodes have no seeds of their own, so a resumed run is not exact."""
     env_timeout: float = 60.0
     """With env_workers: seconds that a reset or step may take."""
     env_restarts: Count = 0
@@ -122,6 +125,10 @@ class TrainingConfig:
                 "at most 1."
             )
         one_of(self, "on_divergence", OnDivergence)
+        if self.env_vector and self.env_workers:
+            raise ConfigError(
+                "env_vector and env_workers are two ways to step many environments: choose one."
+            )
         if self.max_episode_steps is not None and self.max_episode_steps > self.buffer_steps:
             raise ConfigError(
                 f"max_episode_steps={self.max_episode_steps} does not fit into "

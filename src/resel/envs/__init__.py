@@ -2,6 +2,7 @@
 
 from resel.envs._arrays import brief
 from resel.envs.actions import ActionSpec, InternalAction
+from resel.envs._vector_info import row_info
 from resel.envs.autoreset import AutoresetHelper
 from resel.envs.checked import (
     AnyEnv,
@@ -22,6 +23,7 @@ from resel.envs.spaces import Encoded, ObservationSpec, Run
 from resel.envs.subproc import SubprocEnv
 from resel.envs.told import COLUMNS, Told, in_words
 from resel.envs.tracebacks import own_traceback
+from resel.envs.vector import AnyVector, VectorRow, is_pool, vector_rows
 
 __all__ = [
     "COLUMNS",
@@ -31,6 +33,7 @@ __all__ = [
     "OF_TASK",
     "ActionSpec",
     "AnyEnv",
+    "AnyVector",
     "AutoresetHelper",
     "CheckedEnv",
     "CriticSignal",
@@ -47,12 +50,16 @@ __all__ = [
     "StepResult",
     "SubprocEnv",
     "Told",
+    "VectorRow",
     "brief",
     "build",
     "check_spaces",
     "in_words",
+    "is_pool",
     "own_limit",
     "own_traceback",
+    "row_info",
     "spaces_of",
+    "vector_rows",
     "warn_user",
 ]

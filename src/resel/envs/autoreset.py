@@ -64,14 +64,19 @@ class AutoresetHelper:
         return observations, rewards, terminated, truncated, infos
 
 
+def told_mode(envs: Any) -> str | None:
+    """The mode that a vector environment says is its own."""
+    told = (getattr(envs, "metadata", None) or {}).get("autoreset_mode")
+    return _MODES.get(str(getattr(told, "value", told)))
+
+
 def _mode_of(envs: Any, asked: str | None) -> str:
     if not isinstance(getattr(envs, "num_envs", None), int):
         raise ConfigError(
             f"AutoresetHelper({envs!r}): it must be a vector environment of Gymnasium, as "
             "gymnasium.make_vec makes one."
         )
-    told = (getattr(envs, "metadata", None) or {}).get("autoreset_mode")
-    found = _MODES.get(str(getattr(told, "value", told)))
+    found = told_mode(envs)
     if asked is None and found is not None:
         return found
     if asked is None or asked not in _MODES.values():

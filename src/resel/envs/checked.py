@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -77,6 +77,9 @@ class AnyEnv(ABC):
     """The sizes of what every reset tells; None before the first."""
     untold: str | None = None
     """What the critic is to read and the last reset did not give, in words."""
+    replay: Literal["alone", "together", "never"] = "alone"
+    """Whether an episode can be played again from its seed and actions: at any time, only in step
+    with the other environments, or not at all."""
 
     @abstractmethod
     def reset(self, seed: int, task: int | None = None) -> Encoded:
@@ -102,6 +105,14 @@ class AnyEnv(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release the simulator; may be called again."""
+
+    @property
+    def between_episodes(self) -> bool:
+        """Whether it lets the next step of all pass, with which its next episode begins."""
+        return False
+
+    def abandon(self) -> None:  # noqa: B027
+        """Give up the episode under way, for one that steps with others: all are begun anew."""
 
     def step(self, action: NDArray[np.float32]) -> StepResult:
         """Take an action given as it is stored."""
@@ -361,8 +372,8 @@ def build(make: EnvFactory, name: str) -> Env:
         raise EnvironmentFault(
             f"{name} could not be made: {type(error).__name__}: {error}"
         ) from error
-    if not isinstance(env, gymnasium.Env):
-        several = isinstance(env, gymnasium.vector.VectorEnv)
+    several = isinstance(env, gymnasium.vector.VectorEnv)  # EnvPool's are both
+    if several or not isinstance(env, gymnasium.Env):
         hint = " Make a single one; num_envs= says how many." if several else ""
         raise ConfigError(f"The function given as env returned {env!r}, not an environment.{hint}")
     return env

@@ -21,4 +21,4 @@ def own_limit(env: gymnasium.Env[Any, Any]) -> int | None:
         if isinstance(env, TimeLimit) and not isinstance(env, DefaultLimit):
             return int(env._max_episode_steps)
         env = env.env
-    return None
+    return getattr(env, "own_limit", None)  # of what stands for one of several

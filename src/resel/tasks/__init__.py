@@ -3,6 +3,7 @@
 Importing this registers our tasks with Gymnasium as `resel/<id>`.
 """
 
+from resel.tasks.envpool import PoolEnv, is_pool_task
 from resel.tasks.masking import KeepIndices, mask
 from resel.tasks.own import full_name, short_name, source_digest
 from resel.tasks.randomize import RandomizeField
@@ -15,10 +16,12 @@ from resel.tasks.registry import (
 )
 from resel.tasks.spec import Needs, TaskSpec
 from resel.tasks.tmaze import TMazeEnv
+from resel.tasks.vectors import make_vector
 
 __all__ = [
     "KeepIndices",
     "Needs",
+    "PoolEnv",
     "RandomizeField",
     "TMazeEnv",
     "TaskSpec",
@@ -26,7 +29,9 @@ __all__ = [
     "full_name",
     "get_task",
     "is_installed",
+    "is_pool_task",
     "make_env",
+    "make_vector",
     "mask",
     "short_name",
     "source_digest",

@@ -22,6 +22,7 @@ from resel.errors import (
     UnknownTaskError,
 )
 from resel.tasks import classic, gravity, key_to_door, mdp, meta, minigrid, popgym, small
+from resel.tasks.envpool import is_pool_task, make_pool_env
 from resel.tasks.own import load_place, own_spec, place_of, split_name
 from resel.tasks.spec import Needs, TaskSpec
 from resel.tasks.strict import STRICT
@@ -89,6 +90,8 @@ def make_env(
         raise ConfigError(
             f"max_episode_steps={max_episode_steps!r} must be a whole number of at least 1."
         )
+    if is_pool_task(task):
+        return make_pool_env(task, render_mode, max_episode_steps, env_kwargs or {})
     ours = get_task(task)
     kwargs: dict[str, Any] = {} if render_mode is None else {"render_mode": render_mode}
     if ours is not None:
@@ -96,7 +99,7 @@ def make_env(
         if evaluation:
             kwargs |= ours.evaluation_kwargs
     kwargs |= env_kwargs or {}
-    spec = _find(ours.gym_id if ours else task)
+    spec = find_spec(ours.gym_id if ours else task)
     try:
         make = _maker(spec)
         _check_arguments(spec, make, task, env_kwargs or {})
@@ -110,13 +113,13 @@ def make_env(
     except (DependencyNotInstalled, ImportError) as error:
         raise _missing(task, ours, str(error)) from error
     except (Exception, SystemExit) as error:
-        raise _not_made(task, spec, _original(error), env_kwargs or {}) from error
+        raise not_made(task, spec, _original(error), env_kwargs or {}) from error
     if ours is None and own_limit(env) is None:
         env = DefaultLimit(env, DEFAULT_EPISODE_CAP)
     return env
 
 
-def _not_made(
+def not_made(
     task: str, spec: EnvSpec, error: BaseException, given: Mapping[str, Any]
 ) -> ReselError:
     """Why an environment could not be made, and whether its arguments may be to blame."""
@@ -176,7 +179,8 @@ def _check_arguments(spec: EnvSpec, make: Any, task: str, given: Mapping[str, An
         )
 
 
-def _find(task: str) -> EnvSpec:
+def find_spec(task: str) -> EnvSpec:
+    """How Gymnasium makes a task."""
     module = load_place(task)
     name = split_name(task)[1]
     # Looked up here rather than by `gymnasium.make`, which warns of every older version.

@@ -27,6 +27,7 @@ from resel.randomness import draw_seed, numpy_state, numpy_stream, restore_numpy
 from resel.training.actor import Actor, PolicyState
 from resel.training.episode import Episode
 from resel.training.exploration import Exploration
+from resel.training.replaying import replayed
 from resel.training.trials import Place, Trials
 
 
@@ -66,6 +67,8 @@ class Collector:
 
     def restart(self) -> None:
         """Begin new episodes everywhere, dropping the unfinished ones."""
+        for env in self._envs:
+            env.abandon()
         places = [self._place_after(row, 0, dropped=True) for row in range(len(self._envs))]
         self._episodes = [
             self._begin(env, place) for env, place in zip(self._envs, places, strict=True)
@@ -85,6 +88,13 @@ class Collector:
                 return Episode.begin(env, seed, place)
             except EnvironmentFault as fault:
                 self._restarts.recover(env, fault)
+
+    def _follow(self, row: int, *, dropped: bool) -> Episode:
+        """The episode after that of a row."""
+        env = self._envs[row]
+        if env.between_episodes:
+            return Episode.awaited(env)
+        return self._begin(env, self._place_after(row, 1, dropped=dropped))
 
     def _place_after(self, row: int, further: int, *, dropped: bool) -> Place | None:
         """Where the episode stands that follows that of a row, after so many further steps."""
@@ -141,7 +151,7 @@ class Collector:
         actions = self._actions(policy, random)
         outcomes = self._cut(self._play(actions))
         begun = {
-            i: self._begin(self._envs[i], self._place_after(i, 1, dropped=outcome is None))
+            i: self._follow(i, dropped=outcome is None)
             for i, outcome in enumerate(outcomes)
             if outcome is None or outcome.terminated or outcome.truncated
         }
@@ -155,13 +165,15 @@ class Collector:
                 if i in begun:
                     finished.append(episode.finish(outcome.terminated))
         lengths = [len(episode.rewards) for episode in self._episodes]
+        awaited = [episode.is_awaited for episode in self._episodes]
         self._episodes = [begun.get(i, episode) for i, episode in enumerate(self._episodes)]
         ended = np.isin(np.arange(len(self._envs)), list(begun))
         state = self._actor.remember(state, actions)
         self._state = self._actor.begin(state, ended, self._exploration)
         if self._explores is not None:
             for i in begun:
-                self._explores.begin(i, lengths[i])
+                if not awaited[i]:  # it was begun when the one before ended
+                    self._explores.begin(i, lengths[i])
         return finished
 
     def _taken(self, actions: NDArray[np.float32], outcomes: Sequence[StepResult | None]) -> Taken:
@@ -196,14 +208,19 @@ class Collector:
         return self._explores.actions(self._actor, policy, steps, self._exploration)
 
     def _play(self, actions: NDArray[np.float32]) -> list[StepResult | None]:
-        """Step all environments at once; None for one that failed and was made anew."""
+        """Step all environments at once; None for one that took no step.
+
+        It failed and was made anew, or let the step pass.
+        """
+        passing = [env.between_episodes for env in self._envs]
         for env, action in zip(self._envs, actions, strict=True):
             env.send(action)
         outcomes: list[StepResult | None] = []
         failed: list[tuple[AnyEnv, EnvironmentFault]] = []
-        for env in self._envs:  # all of them, so that no answer is left for the next step
+        # All of them, so that no answer is left for the next step.
+        for env, passes in zip(self._envs, passing, strict=True):
             try:
-                outcomes.append(env.receive())
+                outcomes.append(None if passes else env.receive())
             except EnvironmentFault as fault:
                 outcomes.append(None)
                 failed.append((env, fault))
@@ -283,40 +300,27 @@ class Collector:
         if self._trials is not None:
             self._trials.forget()
         lost = np.zeros(len(self._envs), np.bool_)
-        for i, env in enumerate(self._envs):
-            actions = tensors[f"episode.{i}.actions"].numpy()
-            place = None if self._trials is None else Place(*document["places"][i])
-            episode = self._replay(env, int(seeds[i]), actions, place)
+        rows = range(len(self._envs))
+        played = [tensors[f"episode.{i}.actions"].numpy() for i in rows]
+        places = [None if self._trials is None else Place(*document["places"][i]) for i in rows]
+        seeds = [int(seed) for seed in seeds]
+        episodes = replayed(self._envs, seeds, played, places, self._restarts)
+        for i, episode in enumerate(episodes):
             if episode is None or not all(
                 np.array_equal(values, tensors[f"episode.{i}.{name}"].numpy())
                 for name, values in episode.marks().items()
             ):
                 lost[i] = True
+                place = places[i]
                 if self._trials is not None and place is not None:
-                    place = self._trials.after(place, len(actions), dropped=True)
-                episode = self._begin(env, place)
+                    place = self._trials.after(place, len(played[i]), dropped=True)
+                episode = self._begin(self._envs[i], place)
                 if self._explores is not None:
                     self._explores.begin(i, finished=0)
             self._episodes[i] = episode
         self._state = self._actor.begin(self._state, lost, self._exploration)
         self._torn = False
         return not lost.any()
-
-    def _replay(
-        self, env: AnyEnv, seed: int, actions: NDArray[np.float32], place: Place | None
-    ) -> Episode | None:
-        """Play an episode again; None if it cannot be played to its last action."""
-        try:
-            episode = Episode.begin(env, seed, place)
-            for action in actions:
-                outcome = env.step(action)
-                if outcome.terminated or outcome.truncated:
-                    return None
-                episode.record(action, outcome)
-        except EnvironmentFault as fault:
-            self._restarts.recover(env, fault)
-            return None
-        return episode
 
     def close(self) -> None:
         """Release the simulators."""

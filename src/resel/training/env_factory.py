@@ -16,10 +16,13 @@ from resel.envs import (
     SubprocEnv,
     build,
     spaces_of,
+    vector_rows,
 )
 from resel.errors import ConfigError, UnsupportedSpaceError
-from resel.tasks import make_env
+from resel.tasks import is_pool_task, make_env, make_vector
 from resel.training.privileged import signal_of
+
+EVALUATION = "The evaluation environment"
 
 
 def make_task(config: Config, *, evaluation: bool = False, render_mode: str | None = None) -> Env:
@@ -29,10 +32,7 @@ def make_task(config: Config, *, evaluation: bool = False, render_mode: str | No
         evaluation=evaluation,
         render_mode=render_mode,
         max_episode_steps=config.training.max_episode_steps,
-        env_kwargs={
-            name: config.training.seed if value == "seed" else value
-            for name, value in config.training.env_kwargs.items()
-        },
+        env_kwargs=_env_kwargs(config.training),
     )
 
 
@@ -48,8 +48,43 @@ def named_envs(config: Config, signal: CriticSignal | None) -> tuple[list[AnyEnv
             "This agent was trained on an environment without a name, which only the program that "
             "made it knows: go on there, with learn(..., run_dir=..., resume='auto')."
         )
-    make = partial(make_task, config)
-    return make_envs(config.training, make, partial(make_task, config, evaluation=True), signal)
+    settings, make_evaluation = config.training, partial(make_task, config, evaluation=True)
+    many_at_once = is_pool_task(config.task) and settings.num_envs > 1 and not settings.env_workers
+    if settings.env_vector or many_at_once:
+        return _vector_envs(config, make_evaluation, signal)
+    return make_envs(settings, partial(make_task, config), make_evaluation, signal)
+
+
+def _vector_envs(
+    config: Config, make_evaluation: EnvFactory, signal: CriticSignal | None
+) -> tuple[list[AnyEnv], AnyEnv]:
+    """The rows of a vector, and a single environment to evaluate in."""
+    settings = config.training
+    if settings.env_restarts:
+        raise ConfigError(
+            f"env_restarts={settings.env_restarts}: the environments of a vector fail together and "
+            "cannot be made anew one by one: leave it out, or use env_workers."
+        )
+    envs = make_vector(
+        config.task,
+        settings.num_envs,
+        max_episode_steps=settings.max_episode_steps,
+        env_kwargs=_env_kwargs(settings),
+    )
+    rows = vector_rows(envs, longest=settings.buffer_steps, signal=signal)
+    try:
+        rows.append(_make_env(settings, make_evaluation, EVALUATION, signal))
+        _check_alike(rows)
+    except BaseException:
+        envs.close()
+        raise
+    return rows[:-1], rows[-1]
+
+
+def _env_kwargs(settings: TrainingConfig) -> dict[str, Any]:
+    """Arguments of the environment, the run's seed among them where it is asked for."""
+    given = settings.env_kwargs.items()
+    return {name: settings.seed if value == "seed" else value for name, value in given}
 
 
 def make_envs(
@@ -62,7 +97,7 @@ def make_envs(
     count = settings.num_envs
     names = [f"Environment {i + 1} of {count}" for i in range(count)]
     makes = dict.fromkeys(names if count > 1 else ["The environment"], make)
-    makes["The evaluation environment"] = make_evaluation
+    makes[EVALUATION] = make_evaluation
     envs: list[AnyEnv] = []
     try:
         for name, how in makes.items():

@@ -26,6 +26,7 @@ class Episode:
     rewards: list[float] = field(default_factory=list)
     signals: list[NDArray[np.float32]] = field(default_factory=list)
     """What the critic alone is told, after the reset and each step; nothing where it is not."""
+    is_awaited: bool = False
 
     def __post_init__(self) -> None:
         self.told = dict(self.told)
@@ -39,6 +40,11 @@ class Episode:
         first = env.reset(seed, place.task)
         place = place.known(env.told)
         return cls(seed, [first], {**env.told, TRIAL: place.column}, place)
+
+    @classmethod
+    def awaited(cls, env: AnyEnv) -> Self:
+        """In the place of one that begins with the next step of all environments."""
+        return cls(0, [np.zeros(env.observation.size, np.float32)], env.told, is_awaited=True)
 
     @property
     def last_reward(self) -> float:

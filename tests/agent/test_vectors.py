@@ -1,0 +1,244 @@
+"""Agents that are given a vector of environments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers.vector import NormalizeObservation
+
+from resel import Agent, AutoresetHelper, RESeL
+from resel.agent import configure
+from resel.errors import ConfigError, UnsupportedSpaceError
+
+BOX = "toy/Box-v0"
+MODES = list(AutoresetMode)
+
+
+@pytest.fixture
+def settings(tiny: dict[str, Any]) -> dict[str, Any]:
+    return {**tiny, "preset": "paper"}
+
+
+def vector(mode: Any = AutoresetMode.DISABLED, count: int = 3, **world: Any) -> Any:
+    kwargs = {"autoreset_mode": mode}
+    return gymnasium.make_vec(BOX, count, "sync", vector_kwargs=kwargs, **world)
+
+
+def same_weights(a: Agent, b: Agent) -> bool:
+    one, other = a.learner.weights(), b.learner.weights()
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_the_same_numbers_as_with_single_environments(settings: dict[str, Any]) -> None:
+    settings |= {"eval_every": 20}
+    apart = RESeL(BOX, **settings, num_envs=3).learn(60)
+    together = RESeL(vector(), **settings).learn(60)
+    assert together.config.training.num_envs == 3
+    assert same_weights(apart, together)
+    assert apart.evaluations == together.evaluations and len(apart.evaluations) > 3
+    assert apart.evaluate(3) == together.evaluate(3)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_learning_acting_and_saving(mode: Any, settings: dict[str, Any], tmp_path: Path) -> None:
+    envs = vector(mode)
+    agent = RESeL(envs, **settings)
+    seen: list[int] = []
+    agent.learn(45, callback=lambda p: seen.append(p.step))
+    assert seen == list(range(3, 46, 3)) and agent.learner.updates > 0
+    play = AutoresetHelper(envs)
+    actions, _ = agent.predict(play.reset(seed=1), None, play.starts)
+    assert actions.shape == (3, 2)
+    agent.save(tmp_path / "agent")
+    loaded = RESeL.load(tmp_path / "agent", env=vector(mode, count=2))
+    assert same_weights(agent, loaded) and loaded.config.training.num_envs == 2
+    loaded.learn(4)
+    assert "SyncVectorEnv" in repr(agent) or BOX in repr(agent)
+    agent.close()
+    assert envs.closed
+
+
+@pytest.mark.parametrize(
+    ("mode", "method"),
+    [(mode, "ppo-gru") for mode in MODES]
+    + [(AutoresetMode.NEXT_STEP, method) for method in ("td7", "rl2")],
+)
+def test_other_methods(mode: Any, method: str, tiny: dict[str, Any]) -> None:
+    names = ("log_every", "device", "checkpoint_minutes", "eval_every", "buffer_steps")
+    own = {name: tiny[name] for name in names} | {"preset": "small", "size": "tiny"}
+    if method != "td7":
+        own |= {"rollout_steps": 8, "minibatches": 1}
+    agent = Agent(vector(mode), method, **own).learn(120)
+    assert agent.num_timesteps == 120 and (agent.learner.updates or method == "td7")
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.DISABLED, AutoresetMode.NEXT_STEP])
+def test_a_run_goes_on(mode: Any, settings: dict[str, Any], tmp_path: Path) -> None:
+    stop = [lambda p: p.agent._trainer.request_stop() if p.step == 42 else None]
+    RESeL(vector(mode), **settings).learn(60, run_dir=tmp_path / "part", callback=stop)
+    again = RESeL(vector(mode), **settings)
+    if mode is AutoresetMode.DISABLED:
+        again.learn(60, run_dir=tmp_path / "part", resume="auto")
+        assert same_weights(RESeL(vector(mode), **settings).learn(60), again)
+        return
+    with pytest.warns(UserWarning, match="did not repeat an unfinished episode"):
+        again.learn(60, run_dir=tmp_path / "part", resume="auto")
+    assert again.num_timesteps == 60
+
+
+def test_episodes_can_be_cut(settings: dict[str, Any]) -> None:
+    agent = RESeL(vector(), **settings, max_episode_steps=3).learn(30)
+    assert [piece.length for piece in agent._trainer.buffer] == [3] * 9
+    with pytest.raises(ConfigError, match="max_episode_steps=3: the vector begins episodes by"):
+        RESeL(vector(AutoresetMode.SAME_STEP), **settings, max_episode_steps=3)
+
+
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_nothing_to_evaluate_in(wrapped: bool, settings: dict[str, Any], toy: Any) -> None:
+    """A class alone has no spec; with a wrapper around all rows, one alone would see otherwise."""
+    envs = (
+        NormalizeObservation(vector(AutoresetMode.NEXT_STEP))
+        if wrapped
+        else SyncVectorEnv([toy, toy])
+    )
+    agent = RESeL(envs, **{**settings, "eval_every": 10})
+    with pytest.warns(UserWarning, match=r"made alone: pass one .* eval_env"):
+        agent.learn(6)
+    assert agent.evaluations == []
+    with pytest.raises(ConfigError, match=r"learn\(..., eval_env=...\)"):
+        agent.evaluate(1)
+    agent.learn(6, eval_env=toy)
+    assert agent.evaluate(1) and agent.evaluations
+    with pytest.raises(ConfigError, match="is several environments in one"):
+        agent.learn(6, eval_env=vector())
+
+
+def test_evaluations_are_made_in_one_like_the_others(settings: dict[str, Any]) -> None:
+    made = {
+        "as registered": vector(),
+        "with arguments": vector(length=7, spread=0),
+        "with a limit": vector(max_episode_steps=2),
+    }
+    lengths = {}
+    for name, envs in made.items():
+        agent = RESeL(envs, **settings)
+        result = agent._trainer.evaluate(2)
+        assert result is not None
+        lengths[name] = result.lengths
+    assert lengths["with arguments"] == [7, 7] and lengths["with a limit"] == [2, 2]
+    assert all(4 <= length <= 7 for length in lengths["as registered"])
+    unlike = SyncVectorEnv([lambda n=n: gymnasium.make(BOX, length=n) for n in (3, 4)])
+    assert RESeL(unlike, **settings)._trainer.evaluate(1) is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"num_envs": 2}, "num_envs=2, but the vector given as env has 3 environments"),
+        ({"num_envs": 1}, "num_envs=1, but the vector"),
+        ({"env_workers": True}, "env_workers=True is for environments that are made here"),
+        ({"env_restarts": 2}, "env_restarts=2 is for environments that are made here"),
+        ({"env_vector": True}, "env_vector=True is for environments that are made here"),
+    ],
+)
+def test_settings_that_contradict(
+    wrong: dict[str, Any], message: str, settings: dict[str, Any]
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        RESeL(vector(), **settings, **wrong)
+
+
+def test_a_config_for_another_number(tiny: dict[str, Any]) -> None:
+    config = configure(BOX, **tiny, preset="paper")
+    assert RESeL(vector(), config=config).config.training.num_envs == 3
+    with pytest.raises(ConfigError, match="num_envs=4, but the vector"):
+        RESeL(vector(), config=config.replace(num_envs=4))
+
+
+def test_what_the_preset_auto_sees() -> None:
+    agent = RESeL(gymnasium.make_vec("Pendulum-v1", 2, "sync"), device="cpu", size="tiny")
+    chosen = {choice.name: choice.value for choice in agent.choices}
+    assert chosen["batch_steps"] == 400 and agent._env.horizon == 200
+
+
+def test_a_method_that_asks_for_tasks(toy: Any) -> None:
+    envs = SyncVectorEnv([lambda: toy(tells=True)] * 2)
+    with pytest.raises(ConfigError, match="cannot be asked for a task"):
+        Agent(envs, "pearl", preset="small", size="tiny", device="cpu")
+
+
+def test_spaces_of_another_agent(settings: dict[str, Any], tmp_path: Path) -> None:
+    RESeL(vector(), **settings).save(tmp_path / "agent")
+    with pytest.raises(UnsupportedSpaceError):
+        RESeL.load(tmp_path / "agent", env=gymnasium.make_vec("Pendulum-v1", 2, "sync"))
+
+
+# Vectorised versions of tasks
+
+
+def test_the_vectorised_version_of_a_task(settings: dict[str, Any]) -> None:
+    agent = RESeL("CartPole-v1", **settings, num_envs=4, env_vector=True).learn(120)
+    assert type(agent._env.vector.envs).__name__ == "CartPoleVectorEnv"  # type: ignore[attr-defined]
+    for trajectory in agent._trainer.buffer:
+        assert trajectory.terminated and 8 <= trajectory.length < 120
+    assert agent.evaluate(2)[0] >= 8
+
+
+@pytest.mark.parametrize(
+    ("task", "more", "message"),
+    [
+        (BOX, {}, "toy/Box-v0' has no vectorised version"),
+        ("Pendulum-V-v0", {}, "has no vectorised version"),
+        ("CartPole-v1", {"env_workers": True}, "two ways to step many environments"),
+        ("CartPole-v1", {"env_restarts": 1}, "env_restarts=1: the environments of a vector"),
+        ("CartPole-v1", {"env_kwargs": {"wind": 1}}, "could not be made|no argument 'wind'"),
+    ],
+)
+def test_no_vectorised_version(task: str, more: Any, message: str, settings: Any) -> None:
+    with pytest.raises(ConfigError, match=message):
+        RESeL(task, **settings, num_envs=2, env_vector=True, **more)
+
+
+def test_a_vectorised_version_is_a_task_s(settings: dict[str, Any], toy: Any) -> None:
+    for env in (toy, toy()):
+        with pytest.raises(ConfigError, match="env_vector=True"):
+            RESeL(env, **settings, env_vector=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_a_training_on_a_vector_learns(mode: Any) -> None:
+    kwargs = {"autoreset_mode": mode}
+    envs = gymnasium.make_vec("Pendulum-v1", 4, "sync", vector_kwargs=kwargs)
+    own = {"updates_per_step": 0.25, "warmup_steps": 1000, "eval_every": 1000, "device": "cpu"}
+    agent = RESeL(envs, encoder="gru", size="tiny", seed=1, steps=10_000, **own)
+    agent.learn(10_000)
+    means = [mean for _, mean, _ in agent.evaluations]
+    assert np.mean(means[:1]) < -900 and max(means[-3:]) > -350
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_the_critic_alone_reads(mode: Any, settings: dict[str, Any], toy: Any) -> None:
+    class Clock(toy):  # type: ignore[misc]
+        def reset(self, **how: Any) -> Any:
+            return super().reset(**how)[0], {"clock": 0}
+
+        def step(self, action: Any) -> Any:
+            *result, _ = super().step(action)
+            return *result, {"clock": self.time}
+
+    envs = SyncVectorEnv([lambda i=i: Clock(length=3 + i) for i in range(3)], autoreset_mode=mode)
+    agent = RESeL(envs, **settings, critic_observations="clock").learn(60)
+    buffer = agent._trainer.buffer
+    episodes = [buffer.episode(i) for i in range(len(list(buffer)))]
+    assert len(episodes) > 8 and agent.learner.updates
+    for episode in episodes:
+        assert episode.extras["critic"][:, 0].tolist() == list(range(len(episode) + 1))
+    with pytest.raises(ConfigError, match="is a function of the environment"):
+        RESeL(SyncVectorEnv([toy]), **settings, critic_observations=lambda env: [1.0])
