@@ -72,6 +72,7 @@ def envs_of_vector(
     options: dict[str, Any] = {
         "limit": settings.max_episode_steps,
         "longest": settings.buffer_steps,
+        "signal": signal,
     }
     rows = vector_rows(envs, **options)
     if settings.max_episode_steps is not None and rows[0].replay == "never":

@@ -54,7 +54,7 @@ class Vector:
         self._actions: dict[int, Any] = {}
         self._results: list[tuple[Any, ...]] | None = None
         self._fault: Exception | None = None
-        self._abandoned = True
+        self._abandoned, self._stepped = True, False
         _check(envs)
 
     def abandon(self) -> None:
@@ -63,12 +63,13 @@ class Vector:
 
     def begin(self, row: int, seed: int | None) -> _Begun:
         """Start an episode in a row, with this seed where the mode allows for one."""
-        if self._abandoned:
+        asked_again = not self._stepped and row not in self._first  # before the first step
+        if self._abandoned or asked_again:
             asked: dict[str, Any] = {"seed": seed} if self._seeded else {}
             self._first = self._begun(*self.envs.reset(**asked), range(self.rows))
             self.waiting[:] = False
             self._actions.clear()
-            self._abandoned = False
+            self._abandoned = self._stepped = False
         if self.mode == "disabled":
             mask = np.arange(self.rows) == row
             seeds: Any = [seed if own else None for own in mask.tolist()]
@@ -105,6 +106,7 @@ class Vector:
             )
         actions = np.stack([self._actions[row] for row in range(self.rows)])
         self._actions.clear()
+        self._stepped = True
         observations, rewards, terminated, truncated, infos = self.envs.step(actions)
         ended = np.asarray(terminated, np.bool_) | np.asarray(truncated, np.bool_)
         before, self.waiting = self.waiting, ended & (self.mode == "next step")
