@@ -98,12 +98,35 @@ def alone(world: Any, log: list[list[Any]]) -> list[Trajectory]:
     return finished
 
 
+class Picture(gymnasium.Env[Any, Any]):
+    """A small image of whole numbers."""
+
+    observation_space = spaces.Box(0, 255, (3, 4, 1), np.uint8)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    def _see(self) -> Any:
+        return self.np_random.integers(0, 256, (3, 4, 1), np.uint8)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.time = 0
+        return self._see(), {}
+
+    def step(self, action: Any) -> Any:
+        self.time += 1
+        return self._see(), float(action), self.time == self.length, False, {}
+
+
 def worlds(toy: Any) -> dict[str, list[Make]]:
     return {
         "toy": [lambda i=i: toy(length=2 + i, terminates=i != 1, tells=True) for i in range(3)],
         "discrete": [lambda i=i: toy(length=3, spread=i, discrete=True) for i in range(3)],
         "same length": [lambda: toy(length=3, spread=0) for _ in range(2)],
         "one": [lambda: toy(length=3)],
+        "image": [lambda i=i: Picture(2 + i) for i in range(3)],
         "pendulum": [
             lambda i=i: gymnasium.make("Pendulum-v1", max_episode_steps=4 + i) for i in range(3)
         ],
@@ -111,7 +134,7 @@ def worlds(toy: Any) -> dict[str, list[Make]]:
 
 
 @pytest.mark.parametrize("copy", [True, False])
-@pytest.mark.parametrize("name", ["toy", "discrete", "same length", "one", "pendulum"])
+@pytest.mark.parametrize("name", ["toy", "discrete", "same length", "one", "image", "pendulum"])
 @pytest.mark.parametrize("mode", MODES)
 def test_the_same_transitions_as_single_environments(
     mode: Any, name: str, copy: bool, toy: Any, tiny: dict[str, Any]

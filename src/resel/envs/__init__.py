@@ -1,8 +1,8 @@
 """Environments as the loop sees them: spaces, checks, processes of their own, restarts."""
 
 from resel.envs._arrays import brief
-from resel.envs.actions import ActionSpec, InternalAction
 from resel.envs._vector_info import row_info
+from resel.envs.actions import ActionSpec, InternalAction
 from resel.envs.autoreset import AutoresetHelper
 from resel.envs.checked import (
     AnyEnv,

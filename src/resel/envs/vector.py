@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 
 from resel.envs._arrays import describe
 from resel.envs._vector_info import row_info
+from resel.envs.actions import ActionSpec
 from resel.envs.autoreset import told_mode
 from resel.envs.checked import AnyEnv, CheckedEnv, StepResult
 from resel.envs.critic_signal import CriticSignal
 from resel.envs.limits import own_limit
-from resel.envs.actions import ActionSpec
 from resel.envs.spaces import ObservationSpec
 from resel.errors import BadInputError, ConfigError, EnvironmentFault, UnsupportedSpaceError
 

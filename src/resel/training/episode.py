@@ -44,7 +44,8 @@ class Episode:
     @classmethod
     def awaited(cls, env: AnyEnv) -> Self:
         """In the place of one that begins with the next step of all environments."""
-        return cls(0, [np.zeros(env.observation.size, np.float32)], env.told, is_awaited=True)
+        spec = env.observation
+        return cls(0, [np.zeros(spec.stored_size, spec.dtype)], env.told, is_awaited=True)
 
     @property
     def last_reward(self) -> float:
