@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ PATIENCE = 120.0
 """Seconds a stopped run gets to save."""
 _PR_SET_PDEATHSIG = 1
 _TAIL = 4000
+_POLL = 0.2
 
 
 def start(
@@ -38,9 +40,18 @@ def start(
 
 
 def run_to_end(command: Sequence[str], run: Path) -> tuple[int, str]:
-    """For whoever has nothing else to do: the exit code and what was said last."""
-    code = start(command, run).wait()
-    return code, last_words(run)
+    """For whoever has nothing else to do: the exit code and what was said last.
+
+    Interrupted, it lets the run save first.
+    """
+    process = start(command, run)
+    try:
+        while process.poll() is None:  # a wait for its end would not be interrupted by Ray
+            time.sleep(_POLL)
+    except KeyboardInterrupt:
+        process.terminate()
+        end(process)
+    return process.returncode, last_words(run)
 
 
 def last_words(run: Path) -> str:

@@ -78,7 +78,7 @@ def _work(
         for reference, job in running.items():
             if reference not in ending and ledger.unwanted(job):
                 ending.add(reference)
-                ray.cancel(reference, force=True)  # the run notices, and saves
+                ray.cancel(reference)  # not by force, which would kill the run before it saves
         if not running:
             time.sleep(_POLL)
             continue
