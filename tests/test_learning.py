@@ -2,8 +2,10 @@
 
 import pytest
 import torch
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from resel import RESeL
+from resel.envs import AnyVector
 from resel.tasks.tmaze import TMazeEnv
 
 _SMALL = {
@@ -25,15 +27,15 @@ _SMALL = {
 _EPISODES = 40
 
 
-def _right_turns(encoder: str) -> float:
+def _right_turns(encoder: str, envs: AnyVector | None = None) -> float:
     """Share of episodes in which the trained agent turns the way it was shown three steps ago."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     own = {"state_size": 4} if encoder == "mamba" else {}
     try:
         world = lambda: TMazeEnv(length=3)  # noqa: E731
-        agent = RESeL(world, encoder=encoder, preset="paper", seed=1, **_SMALL, **own)
-        agent.learn(2000)
+        agent = RESeL(envs or world, encoder=encoder, preset="paper", seed=1, **_SMALL, **own)
+        agent.learn(2000, eval_env=world)
         mean, _ = agent.evaluate(_EPISODES)
     finally:
         torch.set_num_threads(before)
@@ -43,6 +45,13 @@ def _right_turns(encoder: str) -> float:
 @pytest.mark.parametrize("encoder", [pytest.param("gru", marks=pytest.mark.slow), "mamba"])
 def test_a_recurrent_agent_learns_to_remember(encoder: str) -> None:
     assert _right_turns(encoder) > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_it_learns_in_a_vector(mode: AutoresetMode) -> None:
+    mazes = [lambda length=length: TMazeEnv(length=length) for length in (2, 3, 3, 4)]
+    assert _right_turns("gru", SyncVectorEnv(mazes, autoreset_mode=mode)) > 0.9
 
 
 def test_an_agent_without_memory_cannot_know_which_way_to_turn() -> None:

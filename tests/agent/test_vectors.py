@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
-import numpy as np
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
@@ -209,18 +208,6 @@ def test_a_vectorised_version_is_a_task_s(settings: dict[str, Any], toy: Any) ->
     for env in (toy, toy()):
         with pytest.raises(ConfigError, match="env_vector=True"):
             RESeL(env, **settings, env_vector=True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
-def test_a_training_on_a_vector_learns(mode: Any) -> None:
-    kwargs = {"autoreset_mode": mode}
-    envs = gymnasium.make_vec("Pendulum-v1", 4, "sync", vector_kwargs=kwargs)
-    own = {"updates_per_step": 0.25, "warmup_steps": 1000, "eval_every": 1000, "device": "cpu"}
-    agent = RESeL(envs, encoder="gru", size="tiny", seed=1, steps=10_000, **own)
-    agent.learn(10_000)
-    means = [mean for _, mean, _ in agent.evaluations]
-    assert np.mean(means[:1]) < -900 and max(means[-3:]) > -350
 
 
 @pytest.mark.parametrize("mode", MODES)
