@@ -104,7 +104,7 @@ def test_piped_lines_are_not_broken(finished: Path) -> None:
     # Evaluated at 0, 20, 40 and 60, of which the first does not count.
     assert line.endswith("(mean of the last 2 evaluations)") and len(line) > 80
     listed = subprocess.run([COMMAND, "tasks"], capture_output=True, text=True, env=environment)
-    assert sum("TMaze-v0" in row for row in listed.stdout.splitlines()) == 1
+    assert sum(row.startswith("TMaze-v0 ") for row in listed.stdout.splitlines()) == 1
     assert max(map(len, listed.stdout.splitlines())) > 80
     known = subprocess.run([COMMAND, "methods"], capture_output=True, text=True, env=environment)
     for row in [*listed.stdout.splitlines(), *known.stdout.splitlines()]:

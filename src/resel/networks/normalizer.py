@@ -62,12 +62,13 @@ class ObservationNormalizer(_Moments):
         super().__init__(size, enabled)
         self._dims = dims
         divisor, apart = torch.ones(size), torch.zeros(size, dtype=torch.bool)
-        for image in dims.images if dims is not None and (sees or not enabled) else ():
+        images = dims.images if dims is not None and (sees or not enabled) else ()
+        for image in images:
             divisor[image.begin : image.begin + image.size] = image.scale
             apart[image.begin : image.begin + image.size] = True
-        scaled, some = bool((divisor != 1).any()), enabled and bool(apart.any())
+        scaled = any(image.scale != 1 for image in images)
         self.register_buffer("divisor", divisor if scaled else None, persistent=False)
-        self.register_buffer("apart", apart if some else None, persistent=False)
+        self.register_buffer("apart", apart if enabled and images else None, persistent=False)
 
     def update(self, values: NDArray[Any]) -> None:
         """Take in new observations (n, size), as they are stored."""
