@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from resel._gymnasium import register_when_imported
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from resel.agent import (

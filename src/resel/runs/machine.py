@@ -11,6 +11,10 @@ from typing import Any
 
 import torch
 
+NUMBERS_SINCE = "0.1.0"
+"""The release since which the same settings give the same bits. A release that changes numbers
+names itself here; runs of others go on exactly."""
+
 _PACKAGES = (
     "resel",
     "torch",
@@ -53,7 +57,8 @@ def numeric_machine(device: str) -> dict[str, Any]:
         "gpu": torch.cuda.get_device_name(device) if on_gpu else None,
         "threads": torch.get_num_threads(),
         "python": ".".join(platform.python_version_tuple()[:2]),
-        **{package: _version(package) for package in _PACKAGES if package != "safetensors"},
+        "resel": NUMBERS_SINCE,
+        **{name: _version(name) for name in _PACKAGES if name not in ("resel", "safetensors")},
     }
 
 
