@@ -5,12 +5,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PYTHON311 ?= python3.11
+LOWEST := .venv-lowest
 # One thread per test process: the networks of the tests are too small to share.
 # A process that has run out of tests takes some of another's: the long ones stand together.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-all test-gpu docs bench reproduce-smoke format clean
+.PHONY: help setup demo check test test-all test-gpu test-lowest release-check docs bench reproduce-smoke format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/make \1|\2/' \
@@ -59,6 +61,21 @@ test-gpu: $(STAMP)  ## on a machine with a GPU: every kernel on it, and agents t
 	@$(BIN)/resel doctor
 	@echo "==> Running the tests of devices"
 	@$(BIN)/python -m pytest -q -rs -m gpu
+
+test-lowest:  ## quick tests with the lowest versions that pyproject.toml promises (not of torch)
+	@command -v $(PYTHON311) >/dev/null || { echo "No '$(PYTHON311)' found: the lowest versions are tested on Python 3.11. Name yours: make test-lowest PYTHON311=/path/to/python3.11" >&2; exit 1; }
+	@echo "==> Installing the lowest versions into $(LOWEST)"
+	@rm -rf $(LOWEST)
+	@$(PYTHON311) -m venv $(LOWEST)
+	@$(PYTHON311) tools/lowest.py > $(LOWEST)/lowest.txt
+	@$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+		-e $$($(PYTHON311) tools/lowest.py --install) -c $(LOWEST)/lowest.txt
+	@echo "==> Running the quick tests with them"
+	@OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -q -n 2 --dist worksteal -m "not slow" \
+		$$($(PYTHON311) tools/lowest.py --tests)
+
+release-check: $(STAMP)  ## build the package, install it elsewhere and run every verb there
+	@$(BIN)/python tools/release_check.py
 
 bench: $(STAMP)  ## measure speed and memory on this machine (it should be quiet)
 	@for part in scan update step scaling buffer startup; do \

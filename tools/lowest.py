@@ -39,7 +39,9 @@ def floors() -> dict[str, str]:
     for text in texts:
         match = _REQUIREMENT.match(text)
         if match is None:
-            sys.exit(f"{text!r} in pyproject.toml has no lower bound: give it one, as in name>=1.0.")
+            sys.exit(
+                f"{text!r} in pyproject.toml has no lower bound: give it one, as in name>=1.0."
+            )
         name, _, version = match.groups()
         key = name.lower().replace("_", "-")
         found[key] = max(version, found.get(key, "0"), key=_numbers)

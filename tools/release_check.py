@@ -21,6 +21,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "resel"
 SMALL = "--preset small --size tiny --warmup-steps 200 --batch-steps 100 --eval-every 200"
+TUNED = "--preset small --size tiny --eval-every 200 --settings warmup_steps=200,batch_steps=100"
 LIMIT = 600.0
 """Seconds that a command may take."""
 
@@ -54,7 +55,14 @@ STEPS = (
     Step("export --check policy"),
     Step("compare Pendulum-V-v0 --methods resel,sac-mlp --preset small --seeds 1 --dry-run"),
     Step("reproduce fig-lr-ablation --dry-run"),
-    Step("bench export --size tiny --out bench", ("bench",)),
+    Step(
+        f"tune Pendulum-V-v0 {TUNED} --trials 2 --workers 1 --steps 600 --out tuned",
+        ("tuned/preset.json",),
+    ),
+    Step("zoo list"),
+    Step("zoo get pendulum-v --out pendulum-v", ("pendulum-v/README.md",)),
+    Step("eval zoo:pendulum-v --episodes 2"),
+    Step("bench export --repetitions 1 --steps 50 --out bench", ("bench",)),
 )
 
 
@@ -80,7 +88,9 @@ def build(folder: Path) -> Path:
     _call([sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)])
     (wheel,) = folder.glob("*.whl")
     if lost := missing_from(wheel):
-        sys.exit(f"{wheel.name} lacks {', '.join(sorted(lost))}: see `tool.hatch` in pyproject.toml.")
+        sys.exit(
+            f"{wheel.name} lacks {', '.join(sorted(lost))}: see `tool.hatch` in pyproject.toml."
+        )
     return wheel
 
 
