@@ -67,12 +67,12 @@ test-lowest:  ## quick tests with the lowest versions that pyproject.toml promis
 	@echo "==> Installing the lowest versions into $(LOWEST)"
 	@rm -rf $(LOWEST)
 	@$(PYTHON311) -m venv $(LOWEST)
-	@$(PYTHON311) tools/lowest.py > $(LOWEST)/lowest.txt
+	@$(PYTHON311) tools/lowest.py $(LOWEST_TORCH) > $(LOWEST)/lowest.txt
 	@$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check \
 		-e $$($(PYTHON311) tools/lowest.py --install) -c $(LOWEST)/lowest.txt
 	@echo "==> Running the quick tests with them"
 	@OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -q -n 2 --dist worksteal -m "not slow" \
-		$$($(PYTHON311) tools/lowest.py --tests)
+		-W ignore::DeprecationWarning $$($(PYTHON311) tools/lowest.py --tests)
 
 release-check: $(STAMP)  ## build the package, install it elsewhere and run every verb there
 	@$(BIN)/python tools/release_check.py

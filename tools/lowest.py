@@ -1,6 +1,7 @@
 """Write the lowest versions that pyproject.toml promises, as constraints for pip.
 
-python tools/lowest.py > FILE; torch and what is only for development are as in constraints.txt.
+python tools/lowest.py > FILE; torch (unless --torch is added) and what the tests are run with are
+as in constraints.txt. --install and --tests tell what pip and pytest are to be given.
 """
 
 from __future__ import annotations
@@ -12,12 +13,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PINNED = ("torch",)
-"""Their floors are left to machines that find an old build: see .github/workflows/lowest.yml."""
+PINNED = "torch"
+"""Its floor is left to the workflow of the host, which may find a build that old."""
 LEFT_OUT = ("mujoco",)
 """Extras that need more of a core package than the core does."""
 TOOLS = ("hypothesis", "pytest", "pytest-xdist", "PyYAML", "sb3_contrib", "stable_baselines3")
 """What the tests are run with."""
+
+WITHOUT = (
+    "docs",
+    "experiments/test_ray_cluster.py",
+    "experiments/test_ray_engine.py",
+    "test_imports.py",
+)
+"""Tests of what is only for development."""
+INCOMPLETE = ("cli/test_tasks.py::test_tasks", "test_doctor.py::test_this_installation_is_well")
+"""Tests that want every extra."""
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[([^]]*)\])?>=([0-9.]+)")
 
@@ -48,11 +59,11 @@ def floors() -> dict[str, str]:
     return found
 
 
-def constraints() -> Iterator[str]:
-    """One line for a package."""
+def constraints(torch: bool = False) -> Iterator[str]:
+    """One line for a package; with `torch` that is at its lowest too."""
     pinned = dict(_pinned())
     for name, version in floors().items():
-        yield f"{name}=={pinned[name] if name in PINNED else version}"
+        yield f"{name}=={pinned[name] if name == PINNED and not torch else version}"
     for name in TOOLS:
         yield f"{name}=={pinned[name.lower().replace('_', '-')]}"
 
@@ -74,7 +85,13 @@ def _numbers(version: str) -> list[int]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--install"]:
-        print(f".[{','.join(extras())}]", *TOOLS)
-    else:
-        print(*constraints(), sep="\n")
+    match sys.argv[1:]:
+        case ["--install"]:
+            print(f".[{','.join(extras())}]", *TOOLS)
+        case ["--tests"]:
+            print(*(f"--ignore=tests/{name}" for name in WITHOUT))
+            print(*(f"--deselect=tests/{name}" for name in INCOMPLETE))
+        case [] | ["--torch"]:
+            print(*constraints("--torch" in sys.argv), sep="\n")
+        case other:
+            sys.exit(f"{' '.join(other)} is not known: use nothing, --torch, --install or --tests.")

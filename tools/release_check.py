@@ -1,7 +1,7 @@
 """What `make release-check` runs: the package as a user gets it, away from the repository.
 
-Wheel and sdist are built, the wheel is installed with the extra `all` into an empty environment in a
-temporary folder, and every verb of the command is run there. A table tells how each went.
+Wheel and sdist are built, the wheel is installed with the extra `all` into an empty environment in
+a temporary folder, and every verb of the command is run there. A table tells how each went.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 import venv
 import zipfile
@@ -21,7 +22,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "resel"
 SMALL = "--preset small --size tiny --warmup-steps 200 --batch-steps 100 --eval-every 200"
-TUNED = "--preset small --size tiny --eval-every 200 --settings warmup_steps=200,batch_steps=100"
+TUNED = "--preset small --size tiny --eval-every 200 --settings warmup_steps=200 batch_steps=100"
 LIMIT = 600.0
 """Seconds that a command may take."""
 
@@ -116,10 +117,11 @@ def run_all(commands: Path, folder: Path) -> bool:
         began = time.monotonic()
         problem = _problem(step, commands, folder)
         rows.append((f"resel {step.command}", time.monotonic() - began, problem))
-    width = max(len(name) for name, _, _ in rows)
+    width = 60
     print()
     for name, seconds, problem in rows:
-        print(f"{name:{width}}  {seconds:6.1f} s  {problem or 'good'}")
+        short = textwrap.shorten(name, width, placeholder=" ...")
+        print(f"{short:{width}}  {seconds:6.1f} s  {problem or 'good'}")
     bad = sum(bool(problem) for _, _, problem in rows)
     print(f"\n{len(rows) - bad} of {len(rows)} commands went well.")
     return not bad
