@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+CONSTRAINTS ?= constraints.txt
 PYTHON311 ?= python3.11
 LOWEST := .venv-lowest
 # One thread per test process: the networks of the tests are too small to share.
@@ -23,7 +24,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "resel needs Python 3.11 or later, but '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Name another: make PYTHON=python3.11" >&2; exit 1; }
 	@test -x $(BIN)/python || { echo "==> Creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "==> Installing resel and its dependencies into $(VENV) (several minutes the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all,dev]' -c constraints.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all,dev]' -c $(CONSTRAINTS)
 	@touch $@
 
 setup: $(STAMP)  ## install everything into .venv
