@@ -55,11 +55,13 @@ class Policy:
         )
         self.rows = rows if about["batch"] == "dynamic" else about["batch"]
         self._strict, self._random = strict, np.random.default_rng(seed)
-        limits = about["observation"]["trained_low"], about["observation"]["trained_high"]
-        self._low, self._high = (
-            np.array([end if x is None else x for x in limit], np.float32)
-            for limit, end in zip(limits, (-np.inf, np.inf), strict=True)
-        )
+        limits, end = about["observation"], float(np.finfo(np.float32).max)
+        self._low = np.array([-end if x is None else x for x in limits["trained_low"]], np.float32)
+        self._high = np.array([end if x is None else x for x in limits["trained_high"]], np.float32)
+        self._observation, self._action = about["observation"]["space"], about["action"]["space"]
+        if self._action["type"] == "Box":
+            ends = (self._action[end] for end in ("low", "high"))
+            self._bounds = [np.array(end, self._action["dtype"]) for end in ends]
         self.reset()
 
     def reset(self, row: int | None = None) -> None:
@@ -76,11 +78,12 @@ class Policy:
     def act(self, observation: Any, reward: Any = 0.0) -> Any:
         """The action for an observation; `reward` is that of the last step."""
         about, one = self.about, self.about["batch"] == 1
-        space = about["observation"]["space"]
-        given = [observation] if one else observation
-        if len(given) != self.rows:
-            raise BadObservation(f"{len(given)} observations for {self.rows} rows.")
-        obs = np.stack([encode(space, each) for each in given])
+        if one:
+            obs = encode(self._observation, observation)[None]
+        elif len(observation) == self.rows:
+            obs = np.stack([encode(self._observation, each) for each in observation])
+        else:
+            raise BadObservation(f"{len(observation)} observations for {self.rows} rows.")
         feed = {"obs": obs, "h_in": self._h}
         if about["state"]["c_size"]:
             feed["c_in"] = self._c
@@ -94,17 +97,17 @@ class Policy:
         found = dict(zip(about["outputs"], self._session.run(None, feed), strict=True))
         self._h, self._c = found["h_out"], found.get("c_out", self._c)
         self._steps += 1
-        actions = [decode(about["action"]["space"], each) for each in found["actions"]]
+        actions = [self._decode(each) for each in found["actions"]]
         return actions[0] if one else np.stack(actions)
 
     def _check(self, obs: Any, reward: Any) -> None:
         """Refuse what must not reach the memory."""
-        if not (np.isfinite(obs).all() and np.isfinite(reward).all()):
-            raise BadObservation(
-                f"NaN or infinity in {self._names(~np.isfinite(obs)) or 'the reward'}."
-            )
-        far = (obs < self._low) | (obs > self._high)
-        if far.any():
+        far = ~((obs >= self._low) & (obs <= self._high))  # NaN is neither
+        if far.any() or not np.isfinite(reward).all():
+            if not (np.isfinite(obs).all() and np.isfinite(reward).all()):
+                raise BadObservation(
+                    f"NaN or infinity in {self._names(~np.isfinite(obs)) or 'the reward'}."
+                )
             text = f"{self._names(far)} far outside of what the policy was trained on"
             if self._strict:
                 raise BadObservation(f"{text}. Policy(..., strict=False) acts all the same.")
@@ -114,6 +117,16 @@ class Policy:
             raise BadObservation(
                 f"The policy remembers episodes of {longest} steps at most: reset() it."
             )
+
+    def _decode(self, action: Any) -> Any:
+        """The policy's numbers as the environment takes an action."""
+        space = self._action
+        if space["type"] == "Discrete":
+            return int(action[0])
+        value = action.astype(space["dtype"]).reshape(space["shape"])
+        if space["type"] == "MultiDiscrete":
+            return value
+        return np.minimum(np.maximum(value, self._bounds[0]), self._bounds[1])
 
     def _names(self, bad: Any) -> str:
         """The first few of the entries that are bad in some row."""
@@ -141,13 +154,3 @@ def encode(space: Any, value: Any) -> Any:
     if list(array.shape) != space["shape"]:
         raise BadObservation(f"Shape {list(array.shape)} instead of {space['shape']}.")
     return array.reshape(-1)
-
-
-def decode(space: Any, action: Any) -> Any:
-    """The policy's numbers as the environment takes an action."""
-    if space["type"] == "Discrete":
-        return int(action[0])
-    value = action.astype(space["dtype"]).reshape(space["shape"])
-    if space["type"] == "MultiDiscrete":
-        return value
-    return np.clip(value, *(np.array(space[end], value.dtype) for end in ("low", "high")))
