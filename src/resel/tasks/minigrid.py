@@ -49,9 +49,12 @@ def tasks() -> Iterator[TaskSpec]:
 
 
 def grid_env(
-    world: str, render_mode: str | None = None, **arguments: Any
+    world: str, render_mode: str | None = None, one_hot: bool = False, **arguments: Any
 ) -> gymnasium.Env[Any, Any]:
-    """The entry point of the family: a world by the name MiniGrid registers it under."""
+    """The entry point of the family: a world by the name MiniGrid registers it under.
+
+    With `one_hot`, a cell is a plane for each object, colour and state instead of three numbers.
+    """
     load(_MINIGRID.module, _MINIGRID)  # registers all of them
     wrappers = load("minigrid.wrappers", _MINIGRID)
     spec = gymnasium.registry.get(world.removeprefix(MODULE_PREFIX))
@@ -60,16 +63,20 @@ def grid_env(
             f"world={world!r} is none of MiniGrid's: give an id such as MiniGrid-DoorKey-5x5-v0."
         )
     env = gymnasium.make(spec, render_mode=render_mode, disable_env_checker=True, **arguments)
-    return _Cells(wrappers.ImgObsWrapper(env.unwrapped))
+    seen = env.unwrapped
+    if one_hot:
+        seen = wrappers.OneHotPartialObsWrapper(seen)
+    return _Cells(wrappers.ImgObsWrapper(seen), one_hot)
 
 
 class _Cells(Sealed):
     """Declares how high the numbers of cells can be, and tells whether a world was solved."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], one_hot: bool) -> None:
         super().__init__(env)
         constants = load("minigrid.core.constants", _MINIGRID)
-        highest = max(constants.OBJECT_TO_IDX.values())  # colours and states are fewer
+        # Colours and states are fewer than objects.
+        highest = 1 if one_hot else max(constants.OBJECT_TO_IDX.values())
         self.observation_space = spaces.Box(0, highest, env.observation_space.shape, np.uint8)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
