@@ -88,7 +88,7 @@ def test_altered_agents_are_refused(monkeypatch: Any, capsys: Any) -> None:
 
 def test_a_card_of_one_s_own(finished: Path, capsys: Any) -> None:
     command = ["zoo", "card", str(finished), "--out", "mine", "--episodes", "4", "--name", "me"]
-    assert main([*command, "--commit", "abc123"]) == 0
+    assert main([*command, "--commit", "abc123", "--note", "The best of three seeds."]) == 0
     said = capsys.readouterr().out
     card = read_card(Path("mine"))
     assert (card.name, card.task, card.seed, card.steps) == ("me", "TMaze-v0", 1, 60)
@@ -102,6 +102,7 @@ def test_a_card_of_one_s_own(finished: Path, capsys: Any) -> None:
     for line in ("library_name: resel", "- reinforcement-learning", "- type: mean_reward"):
         assert line in front
     assert card.command in text and "--n-critics 2" in card.command
+    assert card.note is not None and f"\n{card.note}\n" in text
     before = sorted(Path("mine").iterdir())
     assert "is there already" in refused(capsys, *command)
     assert sorted(Path("mine").iterdir()) == before

@@ -76,6 +76,8 @@ class CardArguments:
     """Of the code that trained it."""
     whole: bool = False
     """With critics and targets, several times the size: it can learn on, not only act."""
+    note: Annotated[str | None, word("TEXT")] = None
+    """A sentence for the card, such as how this seed was chosen among others."""
 
 
 Action = (
@@ -149,7 +151,8 @@ def _card(arguments: CardArguments) -> int:
     render_offscreen()
     announce_compilation()
     episodes = positive("episodes", arguments.episodes)
-    wanted = Wanted(arguments.name, arguments.agent, episodes, arguments.commit, arguments.whole)
+    asked = arguments
+    wanted = Wanted(asked.name, asked.agent, episodes, asked.commit, asked.whole, asked.note)
     with writing("--out", arguments.out):
         card = write_agent_folder(arguments.run, arguments.out, wanted)
     OUT.print(

@@ -46,6 +46,8 @@ class Wanted:
     commit: str | None = None
     whole: bool = False
     """With critics and targets, to learn on."""
+    note: str | None = None
+    """A sentence, as how the seed was chosen."""
 
 
 def write_agent_folder(run: Path, out: Path, wanted: Wanted) -> Card:
@@ -87,6 +89,7 @@ def write_agent_folder(run: Path, out: Path, wanted: Wanted) -> Card:
         str((record.environment.get("versions") or {}).get("resel", resel.__version__)),
         wanted.commit,
         record.seconds,
+        wanted.note,
     )
     (out / "README.md").write_text(_page(card, record, seen), encoding="utf-8")
     return write_card(out, card)
@@ -140,7 +143,7 @@ def _page(card: Card, record: RunRecord, seen: str) -> str:
 
 ±: the standard deviation over episodes of the deterministic policy, chosen by the seed
 {card.evaluation_seed} of `resel eval`. One seed of training: others may come out better or worse.
-
+{"" if card.note is None else card.note + chr(10)}
 ![an episode]({seen})
 ![learning curve](curve.png)
 

@@ -48,6 +48,8 @@ class Card:
     """Of the code that trained it, where that is known."""
     seconds: float | None
     """That the training took."""
+    note: str | None = None
+    """A sentence on it, as how its seed was chosen."""
     files: dict[str, str] = field(default_factory=dict)
     """SHA-256 of each file beside the card."""
 
