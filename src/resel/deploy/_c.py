@@ -105,7 +105,8 @@ def c_policy(
     except CannotWriteError as error:
         encoder = f" with the encoder {config.encoder}" if config.encoder else ""
         raise CannotWriteError(
-            f"The policy of {config.method}{encoder} cannot be written as C. {error}"
+            f"The policy of {config.method}{encoder} cannot be written as C. {error} mamba, gru, "
+            "lstm and mlp on vectors can be; policy.onnx holds every policy."
         ) from None
     with _rounded(body.matrices if half else []):
         test = self_test(learner, module, steps, layout.reward)
