@@ -108,12 +108,13 @@ def _of_extra(package: str, extra: str) -> list[Requirement]:
 
 
 def _devices() -> Iterator[Finding]:
+    gpus = list(_gpus())  # first: torch says only once why it finds none
     machine = describe_machine(torch.get_num_threads(), "cpu")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     instructions = torch.backends.cpu.get_cpu_capability()
     text = f"{machine['cpu'] or 'unknown'}, {cores} cores, {instructions}"
     yield Finding("devices", "cpu", "good", text)
-    yield from _gpus()
+    yield from gpus
     threads, load = torch.get_num_threads(), os.getloadavg()[0]
     busy = load > (cores or 1) + 0.75
     words = f"{threads} for large networks, 1 for small ones; the load of the machine is {load:.1f}"
@@ -160,7 +161,7 @@ def gpu_reason() -> Finding | None:
 
 def _usable_devices() -> list[torch.device]:
     found = [torch.device("cpu")]
-    if gpu_reason() is None:
+    if torch.cuda.is_available():
         found += [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
     return found
 
@@ -202,7 +203,7 @@ def _extras() -> Iterator[Finding]:
         parts = [_package(needed, "extras", "missing") for needed in _of_extra("resel", extra)]
         absent = [part.what for part in parts if part.state == "missing"]
         if wrong := [f"{part.what} {part.text}" for part in parts if part.state == "bad"]:
-            yield Finding("extras", extra, "bad", "; ".join(wrong))
+            yield Finding("extras", extra, "note", "; ".join(wrong))
         elif absent:
             text = f"without {', '.join(absent)}: pip install 'resel[{extra}]'"
             yield Finding("extras", extra, "missing", text)

@@ -70,8 +70,11 @@ def test_the_sdist_can_be_built_and_tested_from(tmp_path: Path) -> None:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {
         "pyproject.toml", "Makefile", "constraints.txt", "mkdocs.yml", "CHANGELOG.md", "LICENSE",
+        ".pre-commit-config.yaml", "SECURITY.md", "CODE_OF_CONDUCT.md", "CITATION.cff",
         "tools/release_check.py", "tests/conftest.py", "examples/demo.py", "docs/index.md",
     } <= names  # fmt: skip
+    hosting = {str(path.relative_to(ROOT)) for path in (ROOT / ".github").rglob("*.*")}
+    assert hosting and hosting <= names
 
 
 def test_the_release_check_tries_every_verb() -> None:

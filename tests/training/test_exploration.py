@@ -64,6 +64,26 @@ def test_strength_is_drawn_for_each_episode(
     assert not any(departures(monkeypatch, make_trainer, 20))
 
 
+def test_a_deviation_is_held(make_trainer: Callable[..., Trainer], monkeypatch: Any) -> None:
+    """One random action an episode, for one to four steps with chances of 1 / n^2."""
+    more = {"deviation_episodes": 1.0, "noise_hold": 4}
+    counts = np.array(departures(monkeypatch, make_trainer, 600, **more))
+    assert counts.max() == 4 and 0.28 < np.mean(counts == 0) < 0.40
+    share = np.bincount(counts[counts > 0], minlength=5)[1:] / (counts > 0).sum()
+    expected = 1 / np.arange(1, 5) ** 2
+    # An episode may end before what is held does.
+    np.testing.assert_allclose(share, expected / expected.sum(), atol=0.09)
+
+
+def test_random_actions_of_the_warm_up_are_held(make_trainer: Callable[..., Trainer]) -> None:
+    trainer = make_trainer({"length": 4000, "spread": 0, "discrete": True}, noise_hold=4)
+    (found,) = [t for _ in range(4000) for t in trainer.collector.step(random=True)]
+    same = np.mean(np.diff(found.actions[:, 0]) == 0)
+    # Held for 1.46 steps on average; of two drawn, one in three is like the one before.
+    assert abs(same - (1 - 1 / 1.463 * 2 / 3)) < 0.03
+    assert set(np.unique(found.actions)) == {0, 1, 2}
+
+
 def test_both_together(make_trainer: Callable[..., Trainer], monkeypatch: Any) -> None:
     counts = departures(
         monkeypatch, make_trainer, 100, exploration_epsilon=1.0, deviation_episodes=0.5
@@ -95,6 +115,7 @@ def test_noise_is_held(
         (True, {"deviation_episodes": 0.5, "exploration_epsilon": 0.5}),
         (True, {"deviation_episodes": 0.3, "critic_episodes": 0.5}),
         (False, {"noise_hold": 8}),
+        (True, {"noise_hold": 8, "exploration_epsilon": 0.5, "deviation_episodes": 0.3}),
     ],
 )
 def test_a_copy_goes_on_alike(
@@ -107,19 +128,10 @@ def test_a_copy_goes_on_alike(
         assert np.array_equal(a.actions, b.actions)
 
 
-@pytest.mark.parametrize(
-    ("discrete", "settings"),
-    [
-        (True, {"noise_hold": 2}),
-        (False, {"exploration_epsilon": 0.1}),
-        (False, {"deviation_episodes": 0.1}),
-    ],
-)
-def test_settings_for_other_actions_are_refused(
-    discrete: bool, settings: dict[str, Any], toy: Any
-) -> None:
-    with pytest.raises(ConfigError, match=f"{next(iter(settings))}=.* actions here are"):
-        Exploration.of(TrainingConfig(**settings), [CheckedEnv(toy(discrete=discrete))])
+@pytest.mark.parametrize("name", ["exploration_epsilon", "deviation_episodes", "critic_episodes"])
+def test_settings_for_discrete_actions_are_refused(name: str, toy: Any) -> None:
+    with pytest.raises(ConfigError, match=f"{name}=.* actions here are"):
+        Exploration.of(TrainingConfig(**{name: 0.1}), [CheckedEnv(toy(discrete=False))])
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from resel.agent import configure
 from resel.cli import main
 from resel.errors import ConfigError
 from resel.experiments.engines import local
-from resel.methods import read_preset
-from resel.tuning import _trials, parse_budget
+from resel.methods import Between, read_preset
+from resel.tuning import Search, _trials, parse_budget, without_password
 from resel.tuning._clock import Clock
 
 FEW = ["tune", "TMaze-v0", "--encoder", "gru", "--steps", "400", "--workers", "1", "--out", "out"]
@@ -87,6 +87,55 @@ def test_the_best_settings_become_a_preset(monkeypatch: Any, capsys: Any) -> Non
     # More trials go on with the same study.
     assert main([*TWO, "--trials", "5", "--seeds", "2"]) == 0
     assert len(table()) == 5 and table()[:4] == rows
+
+
+def test_a_folder_belongs_to_one_study(monkeypatch: Any, capsys: Any) -> None:
+    trains(monkeypatch, GAMMA)
+    assert main([*TWO, "--trials", "1"]) == 0
+    kept = {path: path.read_bytes() for path in Path("out").glob("*.*")}
+    words = refused(capsys, *TWO, "--trials", "1", "--method", "sac-gru")
+    assert "--out out holds the study 'TMaze-v0-gru'" in words and "another --out" in words
+    assert {path: path.read_bytes() for path in Path("out").glob("*.*")} == kept
+    Path("out/search.json").write_text("{")
+    assert "search.json cannot be read" in refused(capsys, *TWO, "--trials", "1")
+
+
+def test_trials_of_another_machine_are_left_to_it(monkeypatch: Any) -> None:
+    """Of the same path there, and without a lock here."""
+    trains(monkeypatch, HANGS)
+    shared = ["--storage", f"sqlite:///{Path('shared.db').absolute()}"]
+    assert main([*TWO, *shared, "--budget", "2s", "--trials", "1"]) == 1
+    Path("out").rename("elsewhere")
+    assert main([*TWO, *shared, "--budget", "2s", "--trials", "1"]) == 1
+    assert not runs(), "it was not begun a second time"
+    Path("out").rename("empty")
+    Path("elsewhere").rename("out")
+    assert main([*TWO, *shared, "--budget", "60s", "--trials", "1"]) == 0
+
+
+def test_what_was_given_is_not_rounded() -> None:
+    def found(task: str, *words: str) -> tuple[Search, dict[str, Any]]:
+        search = Search(task, Path("out"), words=words)
+        return search, search.settings_of(search.baseline)
+
+    search, settings = found("KeyToDoor-60-v0")
+    assert settings["gamma"] == search.config.algorithm.gamma == 0.9999
+    search, settings = found("TMaze-v0", "gamma=0.99,0.9975", "lr_policy", "tau=0.9:0.9999")
+    assert search.settings_of({"gamma": 0.9975})["gamma"] == 0.9975
+    assert search.settings_of({"lr_policy": 0.00123456})["lr_policy"] == 0.00123
+    assert search.settings_of({"tau": 0.99987654})["tau"] == 0.999877
+    length = found("TMaze-v0", "context_length=16:128")[0].space["context_length"]
+    assert length == Between(16, 128) and isinstance(length.low, int)
+
+
+def test_passwords_are_not_shown() -> None:
+    for url, shown in (
+        ("postgresql://me:p@ss@host/db", "postgresql://me:***@host/db"),
+        ("mysql://host/db?user=me&password=secret", "mysql://host/db?user=me&password=***"),
+        ("sqlite:////tmp/a@b.db", "sqlite:////tmp/a@b.db"),
+    ):
+        assert without_password(url) == shown
+        assert without_password(f"--storage={url}") == f"--storage={shown}"
 
 
 def test_trials_that_do_not_keep_up_are_given_up(monkeypatch: Any, capsys: Any) -> None:
@@ -195,6 +244,9 @@ def test_bad_input(monkeypatch: Any, capsys: Any) -> None:
     assert "no usual range" in refused(capsys, *trials, "--search", "n_critics")
     assert "no setting named 'nothing'" in refused(capsys, *trials, "--search", "nothing=1,2")
     assert "LOW below HIGH" in refused(capsys, *trials, "--search", "tau=1:0")
+    for name in ("steps=100,200", "seed=1,2", "eval_every", "threads=1,2"):
+        assert "Fix it for all trials" in refused(capsys, *trials, "--search", name)
+    assert "steps" in refused(capsys, "tune", "TMaze-v0", "--trials", "1", "--steps", "0")
     both = refused(capsys, *trials, "--search", "tau", "--settings", "tau=0.1")
     assert "both fixed and searched" in both
     for url in ("nonsense://x", "postgresql://me:secret@localhost:1/x", "sqlite:////no/where/a.db"):

@@ -33,8 +33,8 @@ class LoopKeywords(TypedDict, total=False):
     """Discrete actions: the share of exploring episodes that follow one head of the critic, drawn
     for the episode, in the place of the policy: exp(Q / alpha), which the policy learns to be."""
     noise_hold: int
-    """Box actions: exploration noise, and random actions of the warm-up, are kept for 1 to this
-    many steps, n of them with a probability in proportion to 1 / n^2."""
+    """Exploration noise of Box actions, and all random actions, are kept for 1 to this many steps,
+    n of them with a probability in proportion to 1 / n^2."""
     buffer_steps: int
     """Capacity of the replay buffer; the oldest whole episodes leave first."""
     num_envs: int

@@ -12,12 +12,22 @@ import tyro
 
 from resel.cli._arguments import PLAIN, word
 from resel.cli._sweeps import stoppable
-from resel.cli.console import OUT, announce_compilation, warn
+from resel.cli.console import OUT, warn
 from resel.config import Count, EnvKwargs
 from resel.errors import MissingDependencyError
+from resel.methods import default_method
 from resel.reports import Report, tuning_page
 from resel.tasks import short_name
-from resel.tuning import PRESET, Place, PrunerName, Search, Summary, parse_budget, tune
+from resel.tuning import (
+    PRESET,
+    Place,
+    PrunerName,
+    Search,
+    Summary,
+    parse_budget,
+    tune,
+    without_password,
+)
 
 _OWN = ("steps", "size", "encoder", "eval_every", "eval_episodes", "env_kwargs")
 """Settings that have a flag here; others are given with --settings."""
@@ -62,7 +72,8 @@ class TuneArguments:
     """Which trials are given up: those below the median at the same step, by successive halving
     (asha), or none."""
     out: Annotated[Path | None, word("PATH")] = None
-    """Folder for the trials, the preset file and the page; tune-output/TASK if not given."""
+    """Folder for the trials, the preset file and the page, of this study alone; tune-output/TASK,
+    or TASK-METHOD for another method than resel, if not given."""
     storage: Annotated[str | None, word("URL")] = None
     """Where Optuna keeps the study: a file in --out, or a database that several machines reach, as
     in postgresql://USER@HOST/NAME."""
@@ -79,13 +90,18 @@ class TuneArguments:
     def fixed(self) -> dict[str, Any]:
         """Settings that all trials have."""
         own = {name: getattr(self, name) for name in _OWN}
-        return {**self.settings, **{name: value for name, value in own.items() if value}}
+        return {
+            **self.settings,
+            **{n: value for n, value in own.items() if value not in (None, {})},
+        }
 
 
 def run(argv: Sequence[str]) -> int:
     """Search until the time or the number of trials is reached."""
     given = tyro.cli(TuneArguments, args=argv, prog="resel tune", config=PLAIN)
     name = short_name(given.task).replace("/", "-").replace(":", "-")
+    if given.method not in (None, default_method()):
+        name += f"-{given.method}"
     search = Search(
         given.task,
         given.out or Path("tune-output") / name,
@@ -106,8 +122,7 @@ def run(argv: Sequence[str]) -> int:
         given.ray_address,
         given.attempts,
     )
-    announce_compilation()
-    again = shlex.join(["resel", "tune", *argv])
+    again = shlex.join(["resel", "tune", *map(without_password, argv)])
 
     def work(check: Callable[[], None]) -> int:
         summary = tune(search, place, OUT, _finish, check)

@@ -39,9 +39,9 @@ class TrainingConfig:
     critic_episodes: float = only_for("Discrete", 0.0)
     """Discrete actions: the share of exploring episodes that follow one head of the critic, drawn
     for the episode, in the place of the policy: exp(Q / alpha), which the policy learns to be."""
-    noise_hold: Count = only_for("Box", 1)
-    """Box actions: exploration noise, and random actions of the warm-up, are kept for 1 to this
-    many steps, n of them with a probability in proportion to 1 / n^2."""
+    noise_hold: Count = 1
+    """Exploration noise of Box actions, and all random actions, are kept for 1 to this many steps,
+    n of them with a probability in proportion to 1 / n^2."""
     buffer_steps: Count = 1_000_000
     """Capacity of the replay buffer; the oldest whole episodes leave first."""
     num_envs: Count = 1

@@ -23,8 +23,8 @@ from resel.envs import warn_user
 from resel.errors import ConfigError, DamagedFileError
 
 FORMAT, VERSION = "resel-preset", 1
-_NOT_KEPT = {"seed", "init_from", "device", "threads", "env_workers", "env_timeout"}
-_NOT_KEPT |= {"env_restarts", "disk_tries", "disk_wait", "stop_return"}
+NOT_KEPT = {"seed", "init_from", "device", "threads", "env_workers", "env_timeout"}
+NOT_KEPT |= {"env_restarts", "disk_tries", "disk_wait", "stop_return"}
 """What belongs to a run and its machine."""
 
 
@@ -46,7 +46,7 @@ class PresetFile:
         """All settings of a config that are not the method's defaults, or that were chosen."""
         names = {"method": config.method, "encoder": config.encoder}
         usual = Config.build("", names).flat() | {"encoder": None}
-        own = {n: v for n, v in config.flat().items() if n not in _NOT_KEPT}
+        own = {n: v for n, v in config.flat().items() if n not in NOT_KEPT}
         kept = {n: v for n, v in own.items() if v != usual[n] or n in chosen}
         return cls(config.task, config.method, kept, about)
 

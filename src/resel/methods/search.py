@@ -12,6 +12,7 @@ from typing import Any
 
 from resel.config import Config, parse_count
 from resel.errors import ConfigError
+from resel.methods.preset_files import NOT_KEPT
 
 _RATE = "lr_"
 _CONTEXT_RATE = "lr_context_encoder"
@@ -24,6 +25,8 @@ _WEIGHTS = (
     "inner_step",
     "action_penalty",
 )
+NOT_SEARCHED = frozenset({*NOT_KEPT, "steps", "eval_every", "eval_episodes", "checkpoint_every"})
+"""What does not belong to a method, or what trials are compared by."""
 _WIDE, _LOWEST, _HIGHEST = 10.0, 1e-7, 1e-2
 """How far from its value a rate is searched, and which are never worth a trial."""
 _CONTEXT_RATES = (1e-6, 1e-5, 1e-4, 1e-3)
@@ -148,6 +151,11 @@ def chosen_space(
     space = {}
     for word in words:
         name, equals, text = word.partition("=")
+        if name in NOT_SEARCHED:
+            raise ConfigError(
+                f"--search {name}: it belongs to how a trial is run and measured, not to the "
+                "method. Fix it for all trials: --steps, --seeds, --eval-every or --settings."
+            )
         if name in fixed:
             raise ConfigError(f"{name} is both fixed and searched: leave one of them out.")
         if not equals and name not in usual:
@@ -176,9 +184,21 @@ def _parsed(name: str, text: str, config: Config) -> Range:
         raise ConfigError(
             f"--search {name}={text}: write NAME=LOW:HIGH with LOW below HIGH, or NAME=A,B,C."
         )
-    if not isinstance(config.flat().get(name), int):
+    if not _takes_whole_numbers(config, name, low):
         low, high = float(low), float(high)
     return Between(low, high, log=low > 0 and high >= 10 * low)
+
+
+def _takes_whole_numbers(config: Config, name: str, low: float) -> bool:
+    """Whether a setting can only be whole; one that is not set is tried with a fraction."""
+    value = config.flat().get(name)
+    if value is not None:
+        return isinstance(value, int)
+    try:
+        config.replace(**{name: low + 0.5})
+    except ConfigError:
+        return True
+    return False
 
 
 def _is_number(value: Any) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
@@ -18,17 +17,19 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from resel.networks.encoders import EncoderSpec, encoders
+from resel.networks.encoders.base import Encoder
+from resel.networks.encoders.gated import GRUEncoder, LSTMEncoder
 from resel.networks.ensemble import EnsembleMLP, plain_heads
 from resel.networks.ops import _scan_operator as scan_operator
 from resel.networks.ops.activation import dense_elu, dense_softplus
 from resel.networks.ops.checking import ALLOWED, deviation, scan_deviation
 from resel.networks.ops.conv import causal_conv_silu
 from resel.networks.ops.norm import rms_norm
-from resel.networks.ops.recurrent import gru_packed
 
 _ROWS, _LENGTH, _WIDTH = 2, 37, 24
 _HEADS, _LAYERS = 3, 2
 _EPS = 1e-5
+_LAYER = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 Draw = Callable[..., Tensor]
 
 
@@ -126,12 +127,19 @@ def _plain_conv(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return F.silu(y)
 
 
+def _gated(x: Tensor, encoder: Encoder, *weights: Tensor) -> Tensor:
+    """As the encoder does it on the device of x: a kernel on CPUs, torch's own layers elsewhere."""
+    named = dict(zip((f"layers.{name}" for name in _LAYER), weights, strict=True))
+    found: Tensor = functional_call(encoder, named, (x, _starts(x)))
+    return found
+
+
 def _gru(x: Tensor, *weights: Tensor) -> Tensor:
-    if x.device.type != "cpu":
-        return _plain_gru(x, *weights)
-    names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-    layer: Any = SimpleNamespace(**dict(zip(names, weights, strict=True)))
-    return gru_packed(x, _starts(x), layer, 0)
+    return _gated(x, GRUEncoder(_WIDTH, _WIDTH, 1).to(x), *weights)
+
+
+def _lstm(x: Tensor, *weights: Tensor) -> Tensor:
+    return _gated(x, LSTMEncoder(_WIDTH, _WIDTH, 1).to(x), *weights)
 
 
 def _plain_gru(x: Tensor, *weights: Tensor) -> Tensor:
@@ -140,6 +148,24 @@ def _plain_gru(x: Tensor, *weights: Tensor) -> Tensor:
         h = torch.gru_cell(x[:, t], torch.where(starts[:, t, None], 0.0, h), *weights)
         outputs.append(h)
     return torch.stack(outputs, 1)
+
+
+def _plain_lstm(x: Tensor, *weights: Tensor) -> Tensor:
+    outputs, starts = [], _starts(x)
+    h = c = x.new_zeros(_ROWS, _WIDTH)
+    for t in range(_LENGTH):
+        kept = ~starts[:, t, None]
+        h, c = torch.lstm_cell(x[:, t], (h * kept, c * kept), *weights)
+        outputs.append(h)
+    return torch.stack(outputs, 1)
+
+
+def _gated_inputs(gates: int) -> Callable[[Draw], list[Tensor]]:
+    return lambda draw: [
+        draw(_ROWS, _LENGTH, _WIDTH),
+        *(draw(gates * _WIDTH, _WIDTH) / 5 for _ in range(2)),
+        *(draw(gates * _WIDTH) for _ in range(2)),
+    ]
 
 
 def _heads(x: Tensor, *layers: Tensor) -> Tensor:
@@ -174,15 +200,8 @@ _CASES = {
     "dense layer with softplus": _Case(
         _dense, dense_softplus, lambda x, w, b: F.softplus(F.linear(x, w, b))
     ),
-    "GRU": _Case(
-        lambda draw: [
-            draw(_ROWS, _LENGTH, _WIDTH),
-            *(draw(3 * _WIDTH, _WIDTH) / 5 for _ in range(2)),
-            *(draw(3 * _WIDTH) for _ in range(2)),
-        ],
-        _gru,
-        _plain_gru,
-    ),
+    "GRU": _Case(_gated_inputs(3), _gru, _plain_gru),
+    "LSTM": _Case(_gated_inputs(4), _lstm, _plain_lstm),
     "critic heads": _Case(
         lambda draw: [
             draw(_LENGTH, _WIDTH),

@@ -36,6 +36,7 @@ class Exploration:
         self._epsilon = settings.exploration_epsilon
         self._deviating, self._by_critic = settings.deviation_episodes, settings.critic_episodes
         self._longest_hold = settings.noise_hold
+        self._discrete = envs[0].action.discrete
         self._envs = envs
         self._rng = numpy_stream(settings.seed, "exploration-episodes")
         rows, size = len(envs), envs[0].action.stored_size
@@ -51,17 +52,10 @@ class Exploration:
     def of(cls, settings: TrainingConfig, envs: Sequence[AnyEnv]) -> Self | None:
         """As the settings have it; None where the policy alone explores."""
         discrete = envs[0].action.discrete
-        for name, usual, fits in (
-            ("exploration_epsilon", 0.0, discrete),
-            ("deviation_episodes", 0.0, discrete),
-            ("critic_episodes", 0.0, discrete),
-            ("noise_hold", 1, not discrete),
-        ):
-            value = getattr(settings, name)
-            if value != usual and not fits:
-                here, there = ("Discrete", "Box") if discrete else ("Box", "Discrete")
+        for name in ("exploration_epsilon", "deviation_episodes", "critic_episodes"):
+            if (value := getattr(settings, name)) and not discrete:
                 raise ConfigError(
-                    f"{name}={value} is for {there} actions, and the actions here are {here}: "
+                    f"{name}={value} is for Discrete actions, and the actions here are Box: "
                     "leave it out."
                 )
         asked = settings.exploration_epsilon or settings.deviation_episodes
@@ -106,7 +100,7 @@ class Exploration:
         generator: torch.Generator,
     ) -> NDArray[np.float32]:
         """What is done after so many steps of each episode."""
-        if self._longest_hold > 1:
+        if self._longest_hold > 1 and not self._discrete:
             noise = torch.randn(self._held.shape, generator=generator, device=actor.device)
             held = self._hold(noise.cpu().numpy(), is_action=False)
             return actor.choose(policy, torch.from_numpy(held).to(actor.device))
@@ -119,17 +113,33 @@ class Exploration:
         if greedy.any():
             chosen = np.where(greedy[:, None], actor.choose(policy, None), chosen)
         loud = ~greedy & (self._rng.random(len(at)) < self._strength)
-        for row in np.flatnonzero(loud | (greedy & (at == self._moment))).tolist():
+        deviates = loud | (greedy & (at == self._moment))
+        if self._longest_hold > 1:
+            return self._held_choices(chosen, deviates)
+        for row in np.flatnonzero(deviates).tolist():
             chosen[row] = self._envs[row].sample(self._rng)
         return chosen
+
+    def _held_choices(
+        self, chosen: NDArray[np.float32], deviates: NDArray[np.bool_]
+    ) -> NDArray[np.float32]:
+        """What was chosen, or the random action that a deviation has begun and that goes on."""
+        for row in np.flatnonzero(deviates & (self._left == 0)).tolist():
+            self._held[row] = self._envs[row].sample(self._rng)
+            self._left[row] = self._lengths(1)[0]
+        holding = self._left > 0
+        self._left = np.where(holding, self._left - 1, 0)
+        return np.where(holding[:, None], self._held, chosen)
+
+    def _lengths(self, count: int) -> NDArray[np.int64]:
+        n = np.arange(1, self._longest_hold + 1)
+        weights = 1.0 / n**2
+        return self._rng.choice(n, size=count, p=weights / weights.sum())
 
     def _hold(self, drawn: NDArray[np.float32], is_action: bool) -> NDArray[np.float32]:
         """What was drawn, in rows where nothing is held any more; else what is held."""
         anew = (self._left == 0) | (self._held_is_action != is_action)
-        n = np.arange(1, self._longest_hold + 1)
-        weights = 1.0 / n**2
-        lengths = self._rng.choice(n, size=len(anew), p=weights / weights.sum())
-        self._left = np.where(anew, lengths, self._left) - 1
+        self._left = np.where(anew, self._lengths(len(anew)), self._left) - 1
         self._held_is_action[:] = is_action
         self._held = np.where(anew[:, None], drawn, self._held)
         return self._held

@@ -1,7 +1,7 @@
 """Searching for settings: trials are runs, a study of Optuna says which is next."""
 
 from resel.tuning._clock import parse_budget
-from resel.tuning._search import FIRST_SEED, PrunerName, Search
+from resel.tuning._search import FIRST_SEED, PrunerName, Search, without_password
 from resel.tuning._summary import Summary, Trial, summarize
 from resel.tuning.tune import PRESET, Place, tune
 
@@ -16,4 +16,5 @@ __all__ = [
     "parse_budget",
     "summarize",
     "tune",
+    "without_password",
 ]

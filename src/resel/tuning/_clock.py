@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from resel.errors import ConfigError
@@ -57,11 +58,12 @@ class Clock:
         return left is not None and left <= 0
 
     def tick(self, now: bool = False) -> None:
-        """Write down how long it has been, now and then."""
+        """Write down how long it has been, now and then; on a full disk the next time will do."""
         if now or time.time() - self._written > _EVERY:
             self._written = time.time()
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._own.write_text(json.dumps([self._began, self._written]))
+            with suppress(OSError):
+                self._folder.mkdir(parents=True, exist_ok=True)
+                self._own.write_text(json.dumps([self._began, self._written]))
 
     def _others(self) -> list[tuple[float, float]]:
         found = []

@@ -108,7 +108,7 @@ class Search:
     @property
     def shown_storage(self) -> str:
         """The same, without a password."""
-        return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", self.storage_url)
+        return without_password(self.storage_url)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -125,8 +125,17 @@ class Search:
         }
 
     def settings_of(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of a trial; numbers are rounded, so that people can write them down."""
-        return {name: _rounded(value) for name, value in params.items()}
+        """The settings of a trial.
+
+        Numbers that were drawn are rounded, so that people can write them down; the preset's own
+        and those of a choice are as they were given.
+        """
+        return {name: self._as_drawn(name, value) for name, value in params.items()}
+
+    def _as_drawn(self, name: str, value: Any) -> Any:
+        given = name in self.baseline and value == self.baseline[name]
+        drawn = isinstance(self.space.get(name), Between) and isinstance(value, float)
+        return _rounded(value) if drawn and not given else value
 
 
 def _holds(values: Range, value: Any) -> bool:
@@ -136,5 +145,14 @@ def _holds(values: Range, value: Any) -> bool:
     return number and values.low <= value <= values.high
 
 
-def _rounded(value: Any) -> Any:
-    return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
+def _rounded(value: float) -> float:
+    """To a few digits; close below 1, of the distance to it."""
+    if 0.9 < value < 1:
+        return round(1 - float(f"{1 - value:.{_DIGITS}g}"), 12)
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def without_password(text: str) -> str:
+    """A URL, or words that hold one, as people may see it."""
+    text = re.sub(r"(://[^:/@?\s]*):[^?\s]*@", r"\1:***@", text)
+    return re.sub(r"((?:password|passwd|pwd)=)[^&\s]*", r"\1***", text)

@@ -20,7 +20,7 @@ from resel.runs import Lock, is_in_use
 from resel.tuning._search import FIRST_SEED, Search
 from resel.tuning._study import distributions, optuna
 
-_OUT = "out"
+_ORIGIN = "origin"
 _PROBLEM = "problem"
 _LOOK = 2.0
 """Seconds between two looks at the learning curves."""
@@ -61,6 +61,8 @@ class Trials(Ledger):
 
     search: Search = field(kw_only=True)
     study: Any = field(kw_only=True)
+    origin: str = field(kw_only=True)
+    """Of trials whose runs are in the folder of this search."""
     slots: int = field(kw_only=True)
     threads: int = field(kw_only=True)
     is_over: Callable[[], bool] = field(kw_only=True)
@@ -133,7 +135,7 @@ class Trials(Ledger):
         running = optuna().trial.TrialState.RUNNING
         mine = {work.number for work in self.works.values()}
         for frozen in self.study.get_trials(deepcopy=False, states=(running,)):
-            here = frozen.user_attrs.get(_OUT) == str(self.search.out.absolute())
+            here = frozen.user_attrs.get(_ORIGIN) == self.origin
             if here and frozen.number not in mine and (lock := _claim(self._folder(frozen.number))):
                 trial = optuna().trial.Trial(self.study, frozen._trial_id)
                 work = self._work(trial, lock)
@@ -155,7 +157,7 @@ class Trials(Ledger):
                 f"{self._folder(trial.number)} is in use, but not by this study: name another "
                 "--out."
             )
-        trial.set_user_attr(_OUT, str(self.search.out.absolute()))
+        trial.set_user_attr(_ORIGIN, self.origin)
         work = self._work(trial, lock)
         words = ", ".join(f"{name} {value}" for name, value in work.settings.items())
         self.told_trial(work, f"begins with {words}")

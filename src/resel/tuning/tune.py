@@ -22,6 +22,7 @@ from resel.runs import available_memory
 from resel.training import duration
 from resel.training.threads import suitable_threads, width_of
 from resel.tuning._clock import Clock
+from resel.tuning._folder import own_folder
 from resel.tuning._progress import Progress
 from resel.tuning._search import Search
 from resel.tuning._study import open_study, told_if_lost
@@ -73,7 +74,7 @@ def tune(
     check_out(search.out)
     if place.ray_address is not None:
         check_reachable(place.ray_address)
-    search.out.mkdir(parents=True, exist_ok=True)
+    origin = own_folder(search)
     study = open_study(search)
     gpus = torch.cuda.device_count()
     slots = place.workers or default_slots(gpus)
@@ -84,6 +85,7 @@ def tune(
         place.attempts,
         search=search,
         study=study,
+        origin=origin,
         slots=slots,
         threads=1 if small else threads_for(slots),
         is_over=lambda: clock.is_over,
@@ -100,8 +102,8 @@ def tune(
                     memory = available_memory()
                     run_local(trials, progress.tick, slots=slots, gpus=gpus, memory=memory)
         finally:
-            clock.tick(now=True)
             trials.close()
+            clock.tick(now=True)
             summary = summarize(search, study)
             _keep(summary)
             finish(summary)
