@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from PIL import Image
+from terminal import refused
 
 from resel.benchmarks import methods, startup
 from resel.cli import main
@@ -254,6 +255,14 @@ def test_startup(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result["beyond_torch_s"] == beyond > 0
     assert main(["bench", "startup", "--repetitions", "1"]) == 0
     assert "train help" in capsys.readouterr().out
+    assert "nope" in refused(capsys, "bench", "startup", "--encoder", "nope")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", startup.PROGRAMS)
+def test_what_startup_times_runs(name: str) -> None:
+    wall, processor = startup._run(startup.PROGRAMS[name].format("gru"))
+    assert wall > 0 and processor > 0
 
 
 def test_a_busy_machine_is_told(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:

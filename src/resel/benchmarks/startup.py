@@ -18,6 +18,7 @@ from rich.table import Table
 
 from resel.benchmarks._base import Bench, Result, number_table, short
 from resel.config import Count
+from resel.networks import encoder_spec
 
 _COMMAND = "import sys; from resel.cli import main; sys.exit(main({}))"
 _LEARN = (
@@ -49,6 +50,7 @@ class StartupBench(Bench):
     """Whose kernels are loaded before the first update."""
 
     def measure(self) -> Result:
+        encoder_spec(self.encoder)  # refused before anything runs
         seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in PROGRAMS}
         _run(PROGRAMS["first_update"].format(self.encoder))  # compiles what never was
         for _ in range(self.repetitions):
