@@ -129,7 +129,11 @@ class Agent:
         env = full_name(env) if isinstance(env, str) else env
         task, method = env if isinstance(env, str) else "", self._chosen(method)
         function = settings.get("critic_observations")
-        if callable(function):  # a config holds words alone
+        if not callable(function):
+            function = None
+        elif isinstance(config, Config):  # which says itself that it is one
+            del settings["critic_observations"]
+        else:  # a config holds words alone
             settings["critic_observations"] = OF_FUNCTION
         if settings.get("init_from") is not None:  # the run may be resumed from another folder
             settings["init_from"] = os.path.abspath(settings["init_from"])
@@ -157,8 +161,7 @@ class Agent:
         elif method not in (None, config.method):
             raise ConfigError(f"The config is for {config.method}, not for {method}.")
         config = named_by_task(config if config.task == task else config.replace(task=task))
-        signal = signal_of(config, function if callable(function) else None)
-        self._start(env, config, signal)
+        self._start(env, config, signal_of(config, function))
 
     def _start(
         self,
@@ -477,10 +480,12 @@ class Agent:
         trained = config
         # The machine may be another one, and acting needs no processes.
         config = config.replace(device=device, env_workers=False)
+        if env is not None:  # only the task's own name is known to have a vectorised version
+            config = config.replace(env_vector=False)
         if isinstance(env, gymnasium.vector.VectorEnv):
-            config = config.replace(num_envs=env.num_envs, env_restarts=0, env_vector=False)
+            config = config.replace(num_envs=env.num_envs, env_restarts=0)
         elif isinstance(env, gymnasium.Env):
-            config = config.replace(num_envs=1, env_restarts=0, env_vector=False)
+            config = config.replace(num_envs=1, env_restarts=0)
         task = config.task if env is None else env
         task = full_name(task) if isinstance(task, str) else task
         config = config.replace(task=task if isinstance(task, str) else "")

@@ -98,11 +98,15 @@ class Rollout:
 
     def counted(self, name: str) -> NDArray[Any]:
         """A column of the steps of this rollout, (rows, steps, ...)."""
-        return self._numbers[name][:, 1 : int(self._filled) + 1].numpy()
+        column = self._numbers[name] if name in self._numbers else self._flags[name]
+        return column[:, 1 : int(self._filled) + 1].numpy()
 
-    def starts(self) -> NDArray[np.bool_]:
-        """Which of these steps are the first of an episode. (rows, steps)"""
-        return self._flags["first"][:, 1 : int(self._filled) + 1].numpy()
+    def cut(self, rows: NDArray[np.bool_]) -> None:
+        """Truncate the episodes of these rows behind their last step: they are not gone on with."""
+        last = int(self._filled)
+        if last > 0:
+            goes_on = ~self._flags["terminated"][:, last]
+            self._flags["truncated"][:, last] |= torch.from_numpy(rows) & goes_on
 
     def batch(self) -> Batch:
         """A row for each environment; what was truncated is told in the column `truncated`."""

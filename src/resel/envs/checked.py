@@ -151,7 +151,7 @@ class CheckedEnv(AnyEnv):
         signal: CriticSignal | None = None,
     ) -> None:
         self.name, self.env = name, env
-        self.called = f"{name} ({title(env)})"
+        self.called = f"{name} ({self.title})"
         space = self._space("observation_space")
         self.observation = ObservationSpec.of(space, signal.entries if signal else ())
         self._signal = SignalReader(signal, space, self.called) if signal else None
@@ -166,6 +166,11 @@ class CheckedEnv(AnyEnv):
         self._steps = 0
         self._action: NDArray[np.float32] | None = None
         self._closed = False
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return title(self.env)
 
     def reset(self, seed: int, task: int | None = None) -> Encoded:
         """Start an episode, of this task if one is asked for; the first observation."""

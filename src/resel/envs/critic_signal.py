@@ -25,6 +25,8 @@ CRITIC = "critic"
 """The column that holds the signal."""
 OF_TASK, OF_FUNCTION = "task", "function"
 """Words that stand for what a task of ours names, and for a function that only Python can give."""
+_Parts = dict[str, NDArray[np.float32]] | str
+"""Flat numbers by name, or what is not there."""
 _INFO, _ENTRY = "info", "obs"
 _HOW = (
     "write entries of info as in hidden, entries of a Dict observation as in obs:velocity, and "
@@ -86,44 +88,50 @@ class SignalReader:
             key: ObservationSpec.of(inside[key]) for key in signal.entries if key in inside
         }
         self._sizes: dict[str, int] | None = None
+        """Of the parts at the first reset that gave all of them."""
         self.missing: str | None = None
         """What the last reset did not give, in words."""
 
     def begin(
         self, env: Any, observation: Any, info: Any, where: str
     ) -> NDArray[np.float32] | None:
-        """The signal at a reset; None if a part of it is not there, which `missing` names."""
+        """The signal at a reset, refused unless it is like that of the first; None if a part of it
+        was never there, which `missing` names."""
         parts = self._parts(env, observation, info, where)
+        if self._sizes is not None:
+            return self._joined(parts, self._sizes, where)
         if isinstance(parts, str):
-            self.missing, self._sizes = parts, None
+            self.missing = parts
             return None
         self.missing, self._sizes = None, {name: len(part) for name, part in parts.items()}
-        return np.concatenate(list(parts.values()))
+        return self._joined(parts, self._sizes, where)
 
     def after_step(
         self, env: Any, observation: Any, info: Any, where: str
     ) -> NDArray[np.float32] | None:
-        """The signal at a step, refused unless it is like that of the reset; None if that had
-        none."""
+        """The signal at a step, refused unless it is like that of the first reset; None if that
+        had none."""
         if self._sizes is None:
             return None
-        parts = self._parts(env, observation, info, where)
+        return self._joined(self._parts(env, observation, info, where), self._sizes, where)
+
+    def _joined(self, parts: _Parts, sizes: Mapping[str, int], where: str) -> NDArray[np.float32]:
+        """All parts side by side, which must have these sizes."""
+        subject = f"{self._called}: critic_observations at {where}"
         if isinstance(parts, str):
             raise EnvironmentFault(
-                f"{self._called}: critic_observations at {where}: {parts}, and the reset had it. "
-                "Give it at every reset and every step, the last one included."
+                f"{subject}: {parts}, and the first reset had it. Give it at every reset and every "
+                "step, the last one included."
             )
         for name, part in parts.items():
-            if len(part) != self._sizes[name]:
+            if len(part) != sizes[name]:
                 raise EnvironmentFault(
-                    f"{self._called}: critic_observations at {where}: {name} has {len(part)} "
-                    f"numbers, but {self._sizes[name]} at the reset. Give as many every time."
+                    f"{subject}: {name} has {len(part)} numbers, but {sizes[name]} at the first "
+                    "reset. Give as many every time."
                 )
         return np.concatenate(list(parts.values()))
 
-    def _parts(
-        self, env: Any, observation: Any, info: Any, where: str
-    ) -> dict[str, NDArray[np.float32]] | str:
+    def _parts(self, env: Any, observation: Any, info: Any, where: str) -> _Parts:
         """Flat numbers by name, or what is not there."""
         subject = f"{self._called}: critic_observations at {where}"
         advice = "the critic reads finite numbers, as many at every step"

@@ -7,12 +7,11 @@ one episode to the next is up to the vector's autoreset mode:
 - same step: the first observation of the next episode comes with the end of the last one, whose own
   last observation is in `infos["final_obs"]`.
 - next step: it comes one step later. The row lets that step pass; where all of them wait for
-  it, it is made at once.
+  it, it is made when the first of them begins.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,6 +32,7 @@ from resel.envs.spaces import ObservationSpec
 from resel.errors import BadInputError, ConfigError, EnvironmentFault, UnsupportedSpaceError
 
 AnyVector = gymnasium.vector.VectorEnv[Any, Any, Any]
+_SPACES = ("single_observation_space", "single_action_space", "observation_space", "action_space")
 _Begun = tuple[Any, Any]
 """The first observation of an episode, and what was told with it."""
 
@@ -41,6 +41,7 @@ class Vector:
     """Steps the rows of a vector environment together and keeps what each has not yet asked for."""
 
     def __init__(self, envs: AnyVector) -> None:
+        _check(envs)
         self.envs, self.rows = envs, envs.num_envs
         self.title = _title(envs)
         self.mode = _mode_of(envs)
@@ -52,10 +53,11 @@ class Vector:
         self._seeded = not is_pool(envs)
         self._first: dict[int, _Begun] = {}
         self._actions: dict[int, Any] = {}
+        self._taken: Any = None
+        """The actions of the last step."""
         self._results: list[tuple[Any, ...]] | None = None
         self._fault: Exception | None = None
         self._abandoned, self._stepped = True, False
-        _check(envs)
 
     def abandon(self) -> None:
         """Give up all episodes; the next one that is begun resets the whole vector."""
@@ -70,6 +72,10 @@ class Vector:
             self.waiting[:] = False
             self._actions.clear()
             self._abandoned = self._stepped = False
+        elif self.waiting.all():  # what the last step gave was read, and may be overwritten
+            observations, *_, infos = self.envs.step(self._taken)
+            self._first = self._begun(observations, infos, range(self.rows))
+            self.waiting[:] = False
         if self.mode == "disabled":
             mask = np.arange(self.rows) == row
             seeds: Any = [seed if own else None for own in mask.tolist()]
@@ -98,6 +104,10 @@ class Vector:
         """Whether an episode that is over for us is not for the vector, which alone begins them."""
         return self.mode != "disabled" and row not in self._first and not self.waiting[row]
 
+    def lets_pass(self, row: int) -> bool:
+        """Whether the next step begins an episode in this row, and is one of others."""
+        return bool(self.waiting[row]) and not self.waiting.all()
+
     def _step(self) -> list[tuple[Any, ...]]:
         if len(self._actions) < self.rows:
             raise BadInputError(
@@ -106,33 +116,22 @@ class Vector:
             )
         actions = np.stack([self._actions[row] for row in range(self.rows)])
         self._actions.clear()
-        self._stepped = True
+        self._taken, self._stepped = actions, True
         observations, rewards, terminated, truncated, infos = self.envs.step(actions)
         ended = np.asarray(terminated, np.bool_) | np.asarray(truncated, np.bool_)
         before, self.waiting = self.waiting, ended & (self.mode == "next step")
         started = ended if self.mode == "same step" else before
-        last = observations
-        if self.waiting.all():
-            last = copy.deepcopy(observations)  # it may be the vector's own array
-            self._first = self._begun(*self._passed(actions), range(self.rows))
-            self.waiting = np.zeros_like(ended)
-        elif started.any():
+        if started.any():
             self._first = self._begun(observations, infos, np.flatnonzero(started).tolist())
-        seen, told = self._split(last), infos
-        finals = self._finals(infos) if self.mode == "same step" and ended.any() else None
-        results = []
+        seen, results = self._split(observations), []
         for row in range(self.rows):
-            observation, info = seen[row], row_info(told, row, self.rows)
-            if finals is not None and ended[row]:
-                observation, info = finals[row], info.get("final_info", {})
+            observation, info = seen[row], row_info(infos, row, self.rows)
+            if self.mode == "same step" and ended[row]:
+                observation = self._final(infos, info, row)
+                info = info.get("final_info", {})
             flags = bool(terminated[row]), bool(truncated[row])
             results.append((observation, rewards[row], *flags, info))
         return results
-
-    def _passed(self, actions: Any) -> _Begun:
-        """The step that all rows let pass."""
-        observations, *_, infos = self.envs.step(actions)
-        return observations, infos
 
     def _begun(self, observations: Any, infos: Any, rows: Any) -> dict[int, _Begun]:
         seen = self._split(observations)
@@ -143,14 +142,17 @@ class Vector:
         parts = isinstance(observations, Mapping | tuple)
         return list(iterate(self._batched, observations)) if parts else observations
 
-    def _finals(self, infos: Any) -> Any:
-        found = infos.get("final_obs") if isinstance(infos, Mapping) else None
-        if found is None:
+    def _final(self, infos: Any, info: Any, row: int) -> Any:
+        """The last observation of an episode that ended in a row, of which `info` is told."""
+        whole = infos.get("final_obs") if isinstance(infos, Mapping) else None
+        if isinstance(whole, Mapping | tuple):
+            return self._split(whole)[row]
+        if not isinstance(info, Mapping) or info.get("final_obs") is None:
             raise EnvironmentFault(
                 f"{self.title} begins episodes in the step that ends one, but does not tell the "
                 "last observation: put it into infos['final_obs'], as Gymnasium's vectors do."
             )
-        return self._split(found)
+        return info["final_obs"]
 
 
 class _Row(gymnasium.Env[Any, Any]):
@@ -175,8 +177,8 @@ class VectorRow(CheckedEnv):
     """A row of a vector, checked as any other environment is. `options` are those of CheckedEnv."""
 
     def __init__(self, vector: Vector, row: int, name: str, **options: Any) -> None:
+        self.vector, self._row = vector, row
         super().__init__(_Row(vector, row), name=name, **options)
-        self.vector, self._row, self.called = vector, row, f"{name} ({vector.title})"
         self._sent: Any = None
         self.replay = "together" if vector.mode == "disabled" else "never"
         if self.replay == "never":  # what it would tell of is a fault here
@@ -184,7 +186,11 @@ class VectorRow(CheckedEnv):
 
     @property
     def between_episodes(self) -> bool:
-        return bool(self.vector.waiting[self._row])
+        return self.vector.lets_pass(self._row)
+
+    @property
+    def title(self) -> str:
+        return self.vector.title
 
     def abandon(self) -> None:
         self.vector.abandon()
@@ -269,6 +275,13 @@ def _own_limit(envs: AnyVector) -> int | None:
 
 def _check(envs: AnyVector) -> None:
     """Refuse a vector that cannot be stepped, or whose rows one agent cannot act in."""
+    for name in _SPACES:
+        if getattr(envs, name, None) is None:
+            raise UnsupportedSpaceError(
+                f"The vector {_title(envs)} has no {name}: set self.{name} in its __init__. It "
+                f"needs {', '.join(_SPACES)}; gymnasium.vector.utils.batch_space makes the latter "
+                "two of the former."
+            )
     if getattr(envs, "closed", False):
         raise ConfigError(f"env={envs!r} is closed already: make a new one.")
     if getattr(envs, "is_async", False) is True:

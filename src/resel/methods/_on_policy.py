@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from resel import losses
@@ -144,6 +145,9 @@ class OnPolicyLearner(Learner):
     def note(self, taken: Taken) -> None:
         self._rollout.add(taken)
 
+    def drop(self, rows: NDArray[np.bool_]) -> None:
+        self._rollout.cut(rows)
+
     def draw(self, buffer: ReplayBuffer, rng: np.random.Generator) -> Batch:
         """The next part of the rollout that has just been completed."""
         if not self._waiting:
@@ -167,18 +171,18 @@ class OnPolicyLearner(Learner):
         return parts
 
     def _move_scales(self, batch: Batch) -> None:
-        """Take in the rollout, of which this is the batch."""
-        seen = self._rollout.counted("observation")
-        self.normalizer.update(seen.reshape(-1, seen.shape[-1]))
+        """Take in the steps of the rollout that happened; this is the batch of it."""
+        happened = self._rollout.counted("happened")
+        self.normalizer.update(self._rollout.counted("observation")[happened])
         if not self.reward_scale.enabled:
             return
-        rewards, starts = self._rollout.counted("reward"), self._rollout.starts()
+        rewards, starts = self._rollout.counted("reward"), self._rollout.counted("first")
         total = self._returns.numpy()
         returns = np.empty(rewards.shape, np.float32)
         for t in range(rewards.shape[1]):
             total[:] = np.where(starts[:, t], 0.0, self.settings.gamma * total) + rewards[:, t]
             returns[:, t] = total
-        self.reward_scale.update(returns.reshape(-1, 1))
+        self.reward_scale.update(returns[happened][:, None])
 
     @torch.no_grad()
     def _judged(self, batch: Batch) -> Batch:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from resel.config import Config
@@ -172,6 +173,9 @@ class Learner(ABC):
     def note(self, taken: Taken) -> None:
         """Take down a step of all environments; asked of on-policy methods alone."""
         assert not self.on_policy, "an on-policy method takes down its steps"
+
+    def drop(self, rows: NDArray[np.bool_]) -> None:  # noqa: B027
+        """Hear that the unfinished episodes of these environments are not gone on with."""
 
     def check_told(self, told: Told) -> None:
         """Refuse to learn where a reset does not tell what it takes; to act, nothing is needed."""

@@ -27,6 +27,12 @@ from resel.errors import (
 )
 
 PREFIX = "envpool:"
+_OURS = {
+    "num_envs": "how many environments there are is a setting: num_envs=",
+    "batch_size": "all environments of a pool step together here: leave it out",
+    "seed": "every reset has a seed of its own, drawn from the run's: leave it out",
+}
+"""Arguments that are not the caller's to give, and what to do instead."""
 _Make = Callable[[int, int], Any]
 """Makes a pool of so many environments, with a seed."""
 
@@ -122,6 +128,9 @@ def make_pool(
 ) -> Pool:
     """So many environments of a task `envpool:Id-v0`."""
     name, more = task.removeprefix(PREFIX), dict(env_kwargs)
+    for key, instead in _OURS.items():
+        if key in more:
+            raise ConfigError(f"env_kwargs {key}={more[key]!r} of {task!r}: {instead}.")
     if max_episode_steps is not None:
         more["max_episode_steps"] = max_episode_steps
     envpool = _package(task)
@@ -133,7 +142,7 @@ def make_pool(
 
     def make(count: int, seed: int) -> Any:
         threads = {"num_threads": 1} if count == 1 else {}
-        return envpool.make_gymnasium(name, num_envs=count, seed=seed, **threads, **more)
+        return envpool.make_gymnasium(name, num_envs=count, seed=seed, **{**more, **threads})
 
     try:
         return Pool(make, num_envs, task)

@@ -43,9 +43,11 @@ class Collector:
         exploration: Exploration | None = None,
         on_step: Callable[[Taken], None] | None = None,
         trials: Trials | None = None,
+        on_drop: Callable[[NDArray[np.bool_]], None] | None = None,
     ) -> None:
+        """`on_step` hears of every step, `on_drop` of rows whose unfinished episode is dropped."""
         self._envs, self._actor, self._explores = list(envs), actor, exploration
-        self._on_step, self._trials = on_step, trials
+        self._on_step, self._trials, self._on_drop = on_step, trials, on_drop
         self._restarts = restarts or Restarts()
         self._seeds = numpy_stream(seed, "episode-seeds")
         self._random_actions = numpy_stream(seed, "random-actions")
@@ -74,6 +76,8 @@ class Collector:
             self._begin(env, place) for env, place in zip(self._envs, places, strict=True)
         ]
         everywhere = np.ones(len(self._envs), np.bool_)
+        if self._on_drop is not None:
+            self._on_drop(everywhere)
         state = self._actor.initial_state(len(self._envs))
         self._state: PolicyState = self._actor.begin(state, everywhere, self._exploration)
         if self._explores is not None:
@@ -319,6 +323,8 @@ class Collector:
                     self._explores.begin(i, finished=0)
             self._episodes[i] = episode
         self._state = self._actor.begin(self._state, lost, self._exploration)
+        if self._on_drop is not None:
+            self._on_drop(lost)
         self._torn = False
         return not lost.any()
 

@@ -71,8 +71,8 @@ def _vector_envs(
         max_episode_steps=settings.max_episode_steps,
         env_kwargs=_env_kwargs(settings),
     )
-    rows = vector_rows(envs, longest=settings.buffer_steps, signal=signal)
     try:
+        rows = vector_rows(envs, longest=settings.buffer_steps, signal=signal)
         rows.append(_make_env(settings, make_evaluation, EVALUATION, signal))
         _check_alike(rows)
     except BaseException:

@@ -36,6 +36,12 @@ def signal_of(
     To act nothing is needed, so the function may be missing.
     """
     text = _asked(named_by_task(config))
+    if function is not None and (text != OF_FUNCTION or not callable(function)):
+        raise ConfigError(
+            f"{_SETTING}={function!r}: a function is for a critic that was made to read one, and "
+            f"the config of this agent has {_SETTING}={text}: leave it out, or make an agent with "
+            "it."
+        )
     if text != OF_FUNCTION:
         return None if text is None else CriticSignal.of(text)
     if function is None and not to_act:

@@ -29,7 +29,7 @@ def replayed(
             rows = zip(envs, seeds, actions, places, strict=True)
             return [_alone(*row, restarts) for row in rows]
         case "together":
-            return _together(envs, seeds, actions, restarts)
+            return _together(envs, seeds, actions)
         case "never":
             for env in envs:
                 env.abandon()
@@ -53,41 +53,38 @@ def _alone(
 
 
 def _together(
-    envs: Sequence[AnyEnv], seeds: Sequence[int], actions: Sequence[Actions], restarts: Restarts
+    envs: Sequence[AnyEnv], seeds: Sequence[int], actions: Sequence[Actions]
 ) -> list[Episode | None]:
     """Each begins so late that all come to their last action at the same time.
 
-    Until then an environment plays what nobody looks at.
+    Until then an environment plays what nobody looks at. A fault is one of all, and none of them
+    can be made anew.
     """
     longest = max(map(len, actions))
     starts = [longest - len(own) for own in actions]
     episodes: list[Episode | None] = [None] * len(envs)
     idle = np.zeros(envs[0].action.stored_size, np.float32)
-    try:
-        for env in envs:
-            env.abandon()
-        for env, seed in zip(envs, seeds, strict=True):
-            env.reset(seed)
-        for moment in range(longest + 1):
-            for i, env in enumerate(envs):
-                if moment == starts[i]:
-                    episodes[i] = Episode.begin(env, seeds[i], None)
-            if moment == longest:
-                break
-            played = [
-                own[moment - start] if moment >= start else idle
-                for own, start in zip(actions, starts, strict=True)
-            ]
-            for env, action in zip(envs, played, strict=True):
-                env.send(action)
-            for i, outcome in enumerate([env.receive() for env in envs]):
-                episode = episodes[i]
-                if outcome.terminated or outcome.truncated:
-                    episodes[i] = None
-                    envs[i].reset(seeds[i])
-                elif episode is not None:
-                    episode.record(played[i], outcome)
-    except EnvironmentFault as fault:
-        restarts.recover(envs[0], fault)
-        return [None] * len(envs)
+    for env in envs:
+        env.abandon()
+    for env, seed in zip(envs, seeds, strict=True):
+        env.reset(seed)
+    for moment in range(longest + 1):
+        for i, env in enumerate(envs):
+            if moment == starts[i]:
+                episodes[i] = Episode.begin(env, seeds[i], None)
+        if moment == longest:
+            break
+        played = [
+            own[moment - start] if moment >= start else idle
+            for own, start in zip(actions, starts, strict=True)
+        ]
+        for env, action in zip(envs, played, strict=True):
+            env.send(action)
+        for i, outcome in enumerate([env.receive() for env in envs]):
+            episode = episodes[i]
+            if outcome.terminated or outcome.truncated:
+                episodes[i] = None
+                envs[i].reset(seeds[i])
+            elif episode is not None:
+                episode.record(played[i], outcome)
     return episodes

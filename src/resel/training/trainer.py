@@ -99,6 +99,7 @@ class Trainer:
             Trials(adaptation.training, len(envs), self.learner, lambda: self.buffer)
             if adaptation is not None
             else None,
+            self.learner.drop,
         )
         self.buffer = ReplayBuffer(
             settings.buffer_steps,
