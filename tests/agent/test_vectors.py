@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
@@ -14,6 +17,7 @@ from gymnasium.wrappers.vector import NormalizeObservation
 from resel import Agent, AutoresetHelper, RESeL
 from resel.agent import configure
 from resel.errors import ConfigError, UnsupportedSpaceError
+from resel.tasks import make_vector
 
 BOX = "toy/Box-v0"
 MODES = list(AutoresetMode)
@@ -58,23 +62,68 @@ def test_learning_acting_and_saving(mode: Any, settings: dict[str, Any], tmp_pat
     loaded = RESeL.load(tmp_path / "agent", env=vector(mode, count=2))
     assert same_weights(agent, loaded) and loaded.config.training.num_envs == 2
     loaded.learn(4)
-    assert "SyncVectorEnv" in repr(agent) or BOX in repr(agent)
+    assert f"3 of {BOX}" in repr(agent)
     agent.close()
     assert envs.closed
 
 
-@pytest.mark.parametrize(
-    ("mode", "method"),
-    [(mode, "ppo-gru") for mode in MODES]
-    + [(AutoresetMode.NEXT_STEP, method) for method in ("td7", "rl2")],
-)
-def test_other_methods(mode: Any, method: str, tiny: dict[str, Any]) -> None:
+def steady(toy: Any, mode: Any, *lengths: int) -> Any:
+    """Worlds that no seed changes, and which note what is seen before every step."""
+
+    class Steady(toy):  # type: ignore[misc]
+        def reset(self, **how: Any) -> Any:
+            _, info = super().reset(**how)
+            self.value, self.seen = 0.0, getattr(self, "seen", [])
+            self.last = self._observation(0.0)
+            return self.last, info
+
+        def step(self, action: Any) -> Any:
+            self.seen.append(self.last)
+            self.last, *rest = super().step(action)
+            return self.last, *rest
+
+    makes = [lambda length=length: Steady(length, spread=0) for length in lengths]
+    return SyncVectorEnv(makes, autoreset_mode=mode)
+
+
+def other(method: str, tiny: dict[str, Any]) -> dict[str, Any]:
+    """Settings with which it learns at once."""
     names = ("log_every", "device", "checkpoint_minutes", "eval_every", "buffer_steps")
     own = {name: tiny[name] for name in names} | {"preset": "small", "size": "tiny"}
-    if method != "td7":
-        own |= {"rollout_steps": 8, "minibatches": 1}
-    agent = Agent(vector(mode), method, **own).learn(120)
-    assert agent.num_timesteps == 120 and (agent.learner.updates or method == "td7")
+    return own | (
+        {"warmup_steps": 30} if method == "td7" else {"rollout_steps": 8, "minibatches": 1}
+    )
+
+
+def stored(agent: Agent) -> list[Any]:
+    buffer = agent._trainer.buffer
+    return [buffer.episode(i) for i in range(len(list(buffer)))]
+
+
+@pytest.mark.parametrize("method", ["ppo-gru", "td7", "rl2"])
+def test_other_methods(method: str, tiny: dict[str, Any], toy: Any) -> None:
+    """Where no seed matters and all episodes end together, nor does the mode."""
+    alone = [Agent(steady(toy, mode, 4, 4, 4), method, **other(method, tiny)) for mode in MODES]
+    agents = {mode: agent.learn(120) for mode, agent in zip(MODES, alone, strict=True)}
+    first = agents.pop(AutoresetMode.DISABLED)
+    assert first.learner.updates > 0 and len(stored(first)) == 30
+    for agent in agents.values():
+        assert agent.learner.updates == first.learner.updates and same_weights(agent, first)
+        for one, two in zip(stored(agent), stored(first), strict=True):
+            for name in ("observations", "actions", "rewards"):
+                np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+            assert one.terminated and two.terminated
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_scales_are_of_what_was_seen(mode: Any, tiny: dict[str, Any], toy: Any) -> None:
+    envs = steady(toy, mode, 3, 4, 6)
+    learner = Agent(envs, "ppo-gru", **other("ppo-gru", tiny)).learn(120).learner
+    seen = np.concatenate([env.seen for env in envs.envs])
+    assert (len(seen) < 120) == (mode is AutoresetMode.NEXT_STEP)  # rows that let a step pass
+    assert learner.normalizer.count == learner.reward_scale.count == len(seen)
+    np.testing.assert_allclose(learner.normalizer.mean, seen.mean(0), atol=1e-5)
+    np.testing.assert_allclose(learner.normalizer.deviation, seen.std(0), atol=1e-5)
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.DISABLED, AutoresetMode.NEXT_STEP])
@@ -208,6 +257,38 @@ def test_a_vectorised_version_is_a_task_s(settings: dict[str, Any], toy: Any) ->
     for env in (toy, toy()):
         with pytest.raises(ConfigError, match="env_vector=True"):
             RESeL(env, **settings, env_vector=True)
+
+
+def test_the_vectorised_version_stays_with_its_task(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    agent = RESeL("CartPole-v1", **settings, num_envs=2, env_vector=True)
+    agent.save(tmp_path / "agent")
+    assert RESeL.load(tmp_path / "agent").config.training.env_vector
+    make = partial(gymnasium.make, "CartPole-v1")
+    for env in (make, make(), gymnasium.make_vec("CartPole-v1", 2, "sync"), "CartPole-v0"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of the older version
+            loaded = RESeL.load(tmp_path / "agent", env=env)
+        assert not loaded.config.training.env_vector
+        assert loaded.learn(4).num_timesteps == 4
+
+
+def test_a_vector_that_cannot_be_used_is_closed(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[Any] = []
+
+    def make(*given: Any, **how: Any) -> Any:
+        envs: Any = make_vector(*given, **how)
+        envs.close = lambda: closed.append(envs)
+        return envs
+
+    monkeypatch.setattr("resel.training.env_factory.make_vector", make)
+    how = {"num_envs": 2, "env_vector": True, "critic_observations": lambda env: [1.0]}
+    with pytest.raises(ConfigError, match="is a function of the environment"):
+        RESeL("CartPole-v1", **settings, **how)
+    assert len(closed) == 1
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -97,6 +97,22 @@ def test_a_step_that_did_not_happen_teaches_nothing() -> None:
     assert row(rollout.batch(), 0)["mask"] == [True, True, False, False, True, False]
 
 
+def test_an_episode_that_is_not_gone_on_with_is_cut() -> None:
+    rollout = empty()
+    rollout.cut(np.asarray([True, True]))  # there is nothing yet
+    play(rollout, 0, 2, {(1, 1): "terminated"})
+    rollout.cut(np.asarray([True, True]))
+    play(rollout, 2, 1, {(0, 1): "cut", (1, 1): "terminated"})
+    rollout.cut(np.asarray([False, True]))
+    play(rollout, 3, 1, {(1, 2): "cut"})
+    one, other = (row(rollout.batch(), index) for index in range(ROWS))
+    assert one["observation"] == [0, 1, 1.5, 2, 3, 3.5]  # its own last observation lies behind it
+    assert one["truncated"] == [0, 1, 0, 0, 0, 0] and one["first"][3]
+    assert other["observation"] == [100, 101, 101.5, 102, 102.5, 103, 103.5]
+    assert other["terminated"] == [0, 1, 0, 0, 0, 0, 0]
+    assert other["truncated"] == [0, 0, 0, 1, 0, 0, 0]
+
+
 def test_saved_in_the_middle() -> None:
     rollout, again = empty(), empty()
     play(rollout, 0, 6, {(0, 1): "truncated"})

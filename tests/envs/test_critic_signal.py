@@ -165,11 +165,16 @@ def test_an_entry_of_the_wrong_form_is_named() -> None:
 
 
 def test_a_reset_must_be_like_the_first() -> None:
-    for later, words in (({}, "told nothing"), ({"a": [1, 2]}, "told critic (2)")):
-        env = CheckedEnv(of_infos({"a": 1}, later), signal=CriticSignal.of("a"))
+    for later, words in (
+        ({}, "there is no info['a'] (there is: nothing), and the first reset had it. Give it at"),
+        ({"a": [1, 2]}, "info['a'] has 2 numbers, but 1 at the first reset. Give as many"),
+    ):
+        env = CheckedEnv(of_infos({"a": 1}, {"a": 1}, later), signal=CriticSignal.of("a"))
         env.reset(1)
-        with pytest.raises(EnvironmentFault, match=re.escape(f"{words} at this reset, but critic")):
-            env.reset(2)
+        env.reset(2)
+        subject = "The environment (Telling): critic_observations at reset(seed=3): "
+        with pytest.raises(EnvironmentFault, match=re.escape(subject + words)):
+            env.reset(3)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from gymnasium.vector.utils import batch_space
 
 from resel.config import Config
 from resel.data import Trajectory
-from resel.envs import AnyEnv, CheckedEnv, row_info, vector_rows
+from resel.envs import AnyEnv, CheckedEnv, CriticSignal, Restarts, row_info, vector_rows
 from resel.errors import (
     ConfigError,
     EnvironmentFault,
@@ -27,6 +27,34 @@ from resel.training import Actor, Collector
 
 MODES = list(AutoresetMode)
 Make = Callable[[], Any]
+
+
+class Reusing(gymnasium.vector.VectorWrapper):
+    """Hands out the same arrays and the same dict every time."""
+
+    def __init__(self, envs: Any) -> None:
+        super().__init__(envs)
+        self._arrays: dict[int, np.ndarray] = {}
+        self._infos: dict[str, Any] = {}
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return self._reused(*self.env.reset(seed=seed, options=options))
+
+    def step(self, actions: Any) -> Any:
+        return self._reused(*self.env.step(actions))
+
+    def _reused(self, *told: Any) -> Any:
+        *values, infos = told
+        self._infos.clear()
+        self._infos.update(infos)
+        return *(self._kept(i, value) for i, value in enumerate(values)), self._infos
+
+    def _kept(self, i: int, value: Any) -> Any:
+        if isinstance(value, dict):  # of a vector that does so itself
+            return value
+        kept = self._arrays.setdefault(i, np.empty_like(value))
+        kept[...] = value
+        return kept
 
 
 class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -133,15 +161,17 @@ def worlds(toy: Any) -> dict[str, list[Make]]:
     }
 
 
-@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize("reuses", ["nothing", "observations", "everything"])
 @pytest.mark.parametrize("name", ["toy", "discrete", "same length", "one", "image", "pendulum"])
 @pytest.mark.parametrize("mode", MODES)
 def test_the_same_transitions_as_single_environments(
-    mode: Any, name: str, copy: bool, toy: Any, tiny: dict[str, Any]
+    mode: Any, name: str, reuses: str, toy: Any, tiny: dict[str, Any]
 ) -> None:
     makes = worlds(toy)[name]
     rows = [Recorder(make()) for make in makes]
-    envs = SyncVectorEnv([lambda row=row: row for row in rows], autoreset_mode=mode, copy=copy)
+    how = {"autoreset_mode": mode, "copy": reuses == "nothing"}
+    envs: Any = SyncVectorEnv([lambda row=row: row for row in rows], **how)
+    envs = Reusing(envs) if reuses == "everything" else envs
     stored = collect(collector_of(vector_rows(envs), tiny), 40)
     expected = [
         trajectory
@@ -170,6 +200,21 @@ def test_episodes_with_seeds_are_those_of_single_environments(
     assert list(map(as_bytes, together)) == list(map(as_bytes, apart))
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_environments_in_processes_that_share_memory(
+    mode: Any, toy: Any, tiny: dict[str, Any]
+) -> None:
+    stored = []
+    for kind, copy in ((SyncVectorEnv, True), (AsyncVectorEnv, False)):
+        envs = kind(worlds(toy)["toy"], autoreset_mode=mode, copy=copy)
+        try:
+            episodes = collect(collector_of(vector_rows(envs), tiny, Collector), 25)
+        finally:
+            envs.close()
+        stored.append(list(map(as_bytes, episodes)))
+    assert len(stored[0]) > 8 and stored[0] == stored[1]
+
+
 @pytest.mark.parametrize("steps", [0, 1, 7, 12])
 def test_unfinished_episodes_with_seeds_are_played_again(
     steps: int, toy: Any, tiny: dict[str, Any]
@@ -184,6 +229,26 @@ def test_unfinished_episodes_with_seeds_are_played_again(
     assert second.restore(*first.state()) is True
     after = list(map(as_bytes, collect(second, 20)))
     assert after == list(map(as_bytes, collect(first, 20))) and len(after) > 8
+
+
+def test_a_fault_while_they_are_played_again(toy: Any, tiny: dict[str, Any]) -> None:
+    class Failing(toy):  # type: ignore[misc]
+        broken = False
+
+        def step(self, action: Any) -> Any:
+            if self.broken:
+                raise OSError("the simulator is gone")
+            return super().step(action)
+
+    envs = SyncVectorEnv([Failing, toy], autoreset_mode=AutoresetMode.DISABLED)
+    collector, events = collector_of(vector_rows(envs), tiny), list[Any]()
+    collector._restarts = Restarts(3, events.append)
+    collect(collector, 2)
+    state = collector.state()
+    Failing.broken = True
+    with pytest.raises(EnvironmentFault, match="raised OSError at step 1"):
+        collector.restore(*state)
+    assert not events  # nothing can be made anew
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
@@ -264,14 +329,14 @@ def test_parts_and_infos_of_rows(mode: Any, tiny: dict[str, Any]) -> None:
         row.reset(1)
     assert rows[2].told["hidden"].tolist() == [2, 3]
     told: dict[int, Any] = {}
-    for _ in range(2):
+    for time in (1, 2):
         for row in rows:
             row.send(np.zeros(1, np.float32))
         for i, row in enumerate(rows[:2]):
             if not row.between_episodes:
                 outcome = row.receive()
                 told[i] = outcome.success
-                assert outcome.observation.tolist()[-2:] == [i, outcome.observation[-1]]
+                assert outcome.observation.tolist()[-2:] == [i, time]
     assert told == {0: False, 1: None}
     stored = collect(collector_of(vector_rows(envs), tiny), 30)
     assert {len(t) for t in stored} == {2, 3, 4}
@@ -284,6 +349,21 @@ def test_parts_and_infos_of_rows(mode: Any, tiny: dict[str, Any]) -> None:
         assert trajectory.extras["hidden"].tolist() == [[number, number + 1]] * len(
             trajectory.observations
         )
+
+
+def test_what_is_told_with_the_end_of_all_rows() -> None:
+    rows = vector_rows(Reusing(SyncVectorEnv([lambda: Nested(1)] * 2, copy=False)))
+    for row in rows:
+        row.reset(1)
+    for time in (1, 2, 3):
+        for row in rows:
+            row.send(np.zeros(1, np.float32))
+        told = [row.receive() for row in rows]
+        assert [(one.success, one.terminated) for one in told] == [
+            (True, True) if time == 3 else (None, False)
+        ] * 2
+    assert not any(row.between_episodes for row in rows)
+    assert [row.reset(1)[-1] for row in rows] == [0, 0]
 
 
 def test_what_a_row_is_told() -> None:
@@ -340,6 +420,29 @@ def test_spaces_that_differ() -> None:
         vector_rows(Own(spaces.Box(-1, 1, (2, 4), np.float32), **SAME))
 
 
+@pytest.mark.parametrize("name", ["observation_space", "action_space"])
+@pytest.mark.parametrize("single", ["single_", ""])
+def test_spaces_that_are_missing(single: str, name: str) -> None:
+    envs = Own(**SAME)
+    delattr(envs, single + name)
+    with pytest.raises(UnsupportedSpaceError, match=f"vector Own has no {single}{name}: set self"):
+        vector_rows(envs)
+
+
+def test_a_signal_that_is_missing(toy: Any) -> None:
+    class Telling(toy):  # type: ignore[misc]
+        def reset(self, **how: Any) -> Any:
+            return super().reset(**how)[0], {"clock": 0}
+
+    rows = vector_rows(SyncVectorEnv([Telling, toy]), signal=CriticSignal.of("clock"))
+    for row in rows:
+        row.reset(1)
+        row.send(np.zeros(2, np.float32))
+    words = r"^Environment 1 of 2 \(SyncVectorEnv\): critic_observations at step 1 .*\['clock'\]"
+    with pytest.raises(EnvironmentFault, match=words):
+        rows[0].receive()
+
+
 def test_a_closed_vector(toy: Any) -> None:
     envs = SyncVectorEnv([toy])
     envs.close()
@@ -359,6 +462,18 @@ def test_the_last_observation_has_to_be_told(tiny: dict[str, Any]) -> None:
         collector.step(random=False)
     batched = {"final_obs": np.full((2, 3), 0.5, np.float32)}
     collector = collector_of(vector_rows(Own(infos=batched, **SAME)), tiny)
+    (trajectory,) = collector.step(random=False)
+    assert trajectory.observations.tolist() == [[0, 0, 0], [0.5, 0.5, 0.5]]
+
+
+@pytest.mark.parametrize("told", [0.5, None])
+def test_infos_as_a_list(told: float | None, tiny: dict[str, Any]) -> None:
+    final = {} if told is None else {"final_obs": np.full(3, told, np.float32)}
+    collector = collector_of(vector_rows(Own(infos=[final, {}], **SAME)), tiny)
+    if told is None:
+        with pytest.raises(EnvironmentFault, match=r"put it into infos\['final_obs'\]"):
+            collector.step(random=False)
+        return
     (trajectory,) = collector.step(random=False)
     assert trajectory.observations.tolist() == [[0, 0, 0], [0.5, 0.5, 0.5]]
 

@@ -14,6 +14,7 @@ import pytest
 import stable_baselines3
 import torch
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
 from method_cases import DIMENSIONS, small_config
 from stable_baselines3.common.logger import Logger
 from torch import Tensor, nn
@@ -35,8 +36,11 @@ def make(method: str, space: str = "Box", **changes: Any) -> Any:
     return build_learner(config, DIMENSIONS[space], torch.device("cpu"), torch.float64)
 
 
-def act(learner: Any, rollouts: int, seed: int = 0, ends: float = 0.2) -> None:
-    """Play noise, with the learner's own memory."""
+def act(
+    learner: Any, rollouts: int, seed: int = 0, ends: float = 0.2, fails: float = 0.0
+) -> list[Taken]:
+    """Play noise, with the learner's own memory; the steps."""
+    steps = []
     dims, rng = learner.dims, np.random.default_rng(seed)
     state = learner.policy.initial_state(ROWS)
     first = np.ones(ROWS, np.bool_)
@@ -48,7 +52,7 @@ def act(learner: Any, rollouts: int, seed: int = 0, ends: float = 0.2) -> None:
             else rng.normal(size=(ROWS, dims.action))
         ).astype(np.float32)
         over, terminated = rng.uniform(size=ROWS) < ends, rng.uniform(size=ROWS) < 0.5
-        learner.note(
+        steps.append(
             Taken(
                 observation,
                 action,
@@ -57,10 +61,11 @@ def act(learner: Any, rollouts: int, seed: int = 0, ends: float = 0.2) -> None:
                 over & ~terminated,
                 rng.normal(size=(ROWS, dims.observation)).astype(np.float32),
                 first,
-                np.ones(ROWS, np.bool_),
+                rng.uniform(size=ROWS) >= fails if fails else np.ones(ROWS, np.bool_),
                 state,
             )
         )
+        learner.note(steps[-1])
         inputs = ContextInputs(*(torch.from_numpy(observation).double() for _ in range(4)))
         inputs = inputs._replace(observation=learner.normalizer(inputs.observation))
         with torch.no_grad():
@@ -68,6 +73,7 @@ def act(learner: Any, rollouts: int, seed: int = 0, ends: float = 0.2) -> None:
         mask = torch.from_numpy(over)[:, None, None]
         state = tuple(part.masked_fill(mask, 0) for part in state)
         first = over
+    return steps
 
 
 def parts_of(learner: Any) -> list[Batch]:
@@ -206,6 +212,46 @@ def test_scales_move_after_a_rollout_was_cut_up() -> None:
     assert learner.normalizer.count == ROWS * STEPS == learner.reward_scale.count
     seen = learner._rollout.counted("observation").reshape(-1, 3)
     np.testing.assert_allclose(learner.normalizer.mean.numpy(), seen.mean(0), atol=1e-6)
+
+
+def test_scales_are_of_steps_that_happened() -> None:
+    learner = make("ppo-gru", normalize_rewards=True)
+    steps = act(learner, 1, ends=1.0, fails=0.4)  # every return is a reward
+    parts_of(learner)
+    happened = np.stack([step.happened for step in steps])
+    seen = np.stack([step.observation for step in steps])[happened]
+    rewards = np.stack([step.reward for step in steps])[happened]
+    assert 0 < len(seen) < ROWS * STEPS
+    assert learner.normalizer.count == len(seen) == learner.reward_scale.count
+    np.testing.assert_allclose(learner.normalizer.mean, seen.mean(0), atol=1e-6)
+    np.testing.assert_allclose(learner.normalizer.deviation, seen.std(0), atol=1e-6)
+    np.testing.assert_allclose(learner.reward_scale.deviation, rewards.std(), atol=1e-6)
+
+
+@pytest.mark.parametrize("how", ["resumed", "restarted"])
+def test_episodes_that_are_dropped_end_there(how: str) -> None:
+    config = small_config(get_method("ppo-gru"), num_envs=ROWS, rollout_steps=8)
+    config = config.replace(eval_every=0, checkpoint_every=0, log_every=50)
+
+    def made() -> Agent:
+        modes = {"autoreset_mode": AutoresetMode.SAME_STEP}
+        envs = gymnasium.make_vec("toy/Box-v0", ROWS, "sync", vector_kwargs=modes, spread=0)
+        return Agent(envs, config=config)
+
+    agent = made().learn(5 * ROWS)  # the second episodes have had one of four steps
+    if how == "resumed":
+        tensors, documents = copy.deepcopy(agent._trainer.checkpoint())
+        agent = made()
+        assert not agent._trainer.restore(tensors, documents, lambda index, buffer: None)
+    else:
+        agent._trainer.collector.restart()
+    agent._trainer.train(3 * ROWS)
+    rollout = agent.learner._rollout  # type: ignore[attr-defined]
+    assert rollout.full
+    begins, terminated, truncated = map(rollout.counted, ("first", "terminated", "truncated"))
+    assert begins.tolist() == [[True, False, False, False, True, True, False, False]] * ROWS
+    assert terminated.tolist() == [[False] * 3 + [True] + [False] * 4] * ROWS
+    assert truncated.tolist() == [[False] * 4 + [True] + [False] * 3] * ROWS
 
 
 def test_every_environment_is_learned_from_once_in_a_pass() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import onnx
 import pytest
 import torch
 from gymnasium import spaces
@@ -20,6 +21,7 @@ from resel.envs import CRITIC
 from resel.errors import ConfigError, EnvironmentFault
 from resel.methods import Learner, Method, build_learner, methods
 from resel.networks import Dimensions
+from resel.runs import read_bundle
 from resel.tasks import all_tasks, is_installed, make_env
 
 PRIVILEGED = [
@@ -175,6 +177,61 @@ def test_a_saved_agent_acts_without_the_signal(settings: dict[str, Any], tmp_pat
     saved = torch.cat([t.flatten() for t in loaded.learner.policy.state_dict().values()])
     trained = torch.cat([t.flatten() for t in agent.learner.policy.state_dict().values()])
     assert torch.equal(saved, trained)
+
+
+@pytest.mark.parametrize("what", ["policy", pytest.param("export", marks=pytest.mark.slow)])
+def test_what_acts_does_not_hold_the_signal(
+    what: str, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """One policy, in worlds that tell the critic otherwise: every file is the same to the byte."""
+    whole = RESeL(_tilted(0.0), critic_observations="unseen", **settings).learn(60)
+    assert "signal_normalizer.mean" in whole.learner.weights()
+    whole.save(tmp_path / "whole")
+    found, told = [], []
+    for by in (0.0, 5.0):
+        folder = tmp_path / f"by {by}"
+        agent = RESeL.load(tmp_path / "whole", env=_tilted(by))
+        if what == "export":
+            agent.export(folder)
+        else:
+            agent.save(folder, policy_only=True)
+        told.append(agent._trainer.collector._episodes[0].signals[0])
+        found.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    np.testing.assert_allclose(told[0] + 5, told[1], atol=1e-5)
+    assert found[0] == found[1]
+    if what == "policy":
+        weights = read_bundle(folder, "agent").tensors["weights"]
+        assert {name.partition(".")[0] for name in weights} == {"policy", "normalizer"}
+        return
+    assert {"policy.onnx", "policy.h", "check.npz"} <= set(found[0])
+    graph = onnx.load(folder / "policy.onnx").graph
+    names = [part.name for part in (*graph.initializer, *graph.input, *graph.output)]
+    with np.load(folder / "check.npz") as vectors:
+        names += vectors
+    assert len(names) > 8 and not [n for n in names if re.search("critic|signal|privileged", n)]
+
+
+def test_a_function_beside_a_config(toy: Any, tiny: dict[str, Any], tmp_path: Path) -> None:
+    def clock(env: Any) -> Any:
+        return [env.unwrapped.time]
+
+    given = {**tiny, "preset": "small"}
+    first = RESeL(toy, critic_observations=clock, **given)
+    again = RESeL(toy, config=first.config, critic_observations=clock).learn(40)
+    assert again.learner.dims.privileged == 1 and again.learner.updates
+    again.save(tmp_path / "agent")
+    assert RESeL.load(tmp_path / "agent", toy, critic_observations=clock).learn(5)
+    plain = RESeL(toy, **given)
+    plain.save(tmp_path / "plain")
+    words = "function is for a critic that was made to read one.* critic_observations=None: leave"
+    with pytest.raises(ConfigError, match=words):
+        RESeL(toy, config=plain.config, critic_observations=clock)
+    with pytest.raises(ConfigError, match=words):
+        RESeL.load(tmp_path / "plain", toy, critic_observations=clock)
+    with pytest.raises(ConfigError, match="critic_observations='hidden': a function is for"):
+        RESeL.load(tmp_path / "agent", toy, critic_observations="hidden")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="Give either config"):
+        RESeL(toy, config=first.config, critic_observations="hidden")
 
 
 def test_what_is_collected_does_not_depend_on_the_signal(settings: dict[str, Any]) -> None:

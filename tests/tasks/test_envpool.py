@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -13,7 +14,7 @@ import pytest
 from resel import RESeL
 from resel.cli import main
 from resel.errors import ConfigError, MissingDependencyError, UnknownTaskError
-from resel.tasks import make_env
+from resel.tasks import make_env, make_vector
 
 TASK = "envpool:Pendulum-v1"
 
@@ -100,6 +101,32 @@ def test_the_command(
     assert '"length_mean": 10.0' in capsys.readouterr().out
     assert main(["resume", run, "--steps", "60"]) == 0
     assert "did not repeat an unfinished episode" in capsys.readouterr().err
+
+
+def test_arguments_of_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    class Stand:  # in for a pool
+        observation_space = action_space = gymnasium.spaces.Box(-1, 1, (1,))
+        spec = SimpleNamespace(config=SimpleNamespace(max_episode_steps=9))
+
+        def __init__(self, name: str, **given: Any) -> None:
+            asked.append(given)
+
+    package = SimpleNamespace(list_all_envs=lambda: ["Pendulum-v1"], make_gymnasium=Stand)
+    monkeypatch.setitem(sys.modules, "envpool", package)
+    two = {"num_threads": 2}
+    make_vector(TASK, 3, env_kwargs=two)
+    make_env(TASK, env_kwargs=two)  # one environment has one thread
+    assert [(one["num_envs"], one["num_threads"]) for one in asked] == [(3, 2), (1, 1)]
+    for name, words in (
+        ("num_envs", "is a setting: num_envs="),
+        ("batch_size", "step together here: leave it out"),
+        ("seed", "a seed of its own, drawn from the run's: leave it out"),
+    ):
+        for make in (make_env, lambda task, **more: make_vector(task, 3, **more)):
+            with pytest.raises(ConfigError, match=f"env_kwargs {name}=2 of .*{words}"):
+                make(TASK, env_kwargs={name: 2})  # type: ignore[operator]
 
 
 def test_what_there_is_not(settings: dict[str, Any], monkeypatch: Any) -> None:
