@@ -104,9 +104,9 @@ def stored(agent: Agent) -> list[Any]:
 def test_other_methods(method: str, tiny: dict[str, Any], toy: Any) -> None:
     """Where no seed matters and all episodes end together, nor does the mode."""
     alone = [Agent(steady(toy, mode, 4, 4, 4), method, **other(method, tiny)) for mode in MODES]
-    agents = {mode: agent.learn(120) for mode, agent in zip(MODES, alone, strict=True)}
+    agents = {mode: agent.learn(72) for mode, agent in zip(MODES, alone, strict=True)}
     first = agents.pop(AutoresetMode.DISABLED)
-    assert first.learner.updates > 0 and len(stored(first)) == 30
+    assert first.learner.updates > 0 and len(stored(first)) == 18
     for agent in agents.values():
         assert agent.learner.updates == first.learner.updates and same_weights(agent, first)
         for one, two in zip(stored(agent), stored(first), strict=True):
