@@ -102,6 +102,13 @@ def test_a_fixed_temperature_stays(dims: Dimensions, alpha: float) -> None:
         assert metrics["alpha"].item() == pytest.approx(alpha, rel=1e-6, abs=1e-30)
 
 
+def test_the_temperature_starts_where_it_is_told() -> None:
+    learner = make_learner(alpha_start=0.05, lr_alpha=1e-9)
+    assert learner.update(make_batch(BOX), want_metrics=True)["alpha"].item() == pytest.approx(0.05)
+    with pytest.raises(ConfigError, match="alpha_start"):
+        make_learner(alpha_start=0.0)
+
+
 def test_the_temperature_starts_at_one_and_steers_to_the_target_entropy() -> None:
     learner = make_learner(lr_alpha=0.01)
     assert learner.temperature.log_alpha.item() == 0

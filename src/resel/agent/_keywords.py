@@ -124,6 +124,8 @@ class RESeLKeywords(LoopKeywords, total=False):
     forward one, from which an action that the policy has given up can come back."""
     alpha: float | None
     """Keep the temperature at this value; None tunes it to the target entropy."""
+    alpha_start: float
+    """Where a tuned temperature starts."""
     n_critics: int
     """Critic heads in the ensemble."""
     subset_size: int
@@ -237,6 +239,8 @@ class AgentKeywords(LoopKeywords, total=False):
     forward one, from which an action that the policy has given up can come back."""
     alpha: float | None
     """Keep the temperature at this value; None tunes it to the target entropy."""
+    alpha_start: float
+    """Where a tuned temperature starts."""
     n_critics: int
     """Critic heads in the ensemble."""
     subset_size: int
@@ -282,8 +286,6 @@ class AgentKeywords(LoopKeywords, total=False):
     probability_floor: float
     """Discrete: added to the probability of each action, so that none is given up for good (the
     released code adds 0.01)."""
-    alpha_start: float
-    """Where a tuned temperature starts."""
     alpha_max: float | None
     """A tuned temperature is kept below this; None leaves it free."""
     alpha_loss: Literal["log", "exp"]

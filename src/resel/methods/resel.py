@@ -78,6 +78,8 @@ class ReselSettings(CriticObservations, EncoderRate):
     forward one, from which an action that the policy has given up can come back."""
     alpha: float | None = None
     """Keep the temperature at this value; None tunes it to the target entropy."""
+    alpha_start: float = 1.0
+    """Where a tuned temperature starts."""
     n_critics: Count = 8
     """Critic heads in the ensemble."""
     subset_size: Count = 2
@@ -104,7 +106,7 @@ class ReselSettings(CriticObservations, EncoderRate):
         CriticObservations.__post_init__(self)
         EncoderRate.__post_init__(self)
         one_of(self, "policy_kl", PolicyKL)
-        positive(self, "lr_policy", "lr_critic", "lr_alpha", "reward_scale")
+        positive(self, "lr_policy", "lr_critic", "lr_alpha", "reward_scale", "alpha_start")
         at_least(
             self,
             1,
@@ -159,6 +161,7 @@ class ReselLearner(Learner):
             self.dtype,
             weight_decay=0.01 if settings.released_details else 0.0,
             largest_log=1.0 if settings.released_details else None,
+            start=settings.alpha_start,
         )
         self.generators["subset"] = torch_stream(self.seed, "target-heads")
         self.clamp = TargetClamp(
