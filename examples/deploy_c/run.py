@@ -81,15 +81,13 @@ def compare(agent: Agent, folder: Path) -> tuple[float, float]:
     seeds = evaluation_seeds(1, EPISODES)
     agent.export(folder / "policy")
     policy = PolicyInC(folder / "policy", folder / "drive")
-    env = gymnasium.make(f"resel/{agent.config.task}")
+    checked = agent.make_evaluation_env()  # with the task's arguments
     try:
-        in_c = [play(env, policy, seed) for seed in seeds]
+        in_c = [play(checked.env, policy, seed) for seed in seeds]
+        return float(np.mean(in_c)), evaluate(agent.actor, checked, seeds).return_mean
     finally:
         policy.close()
-        env.close()
-    return float(np.mean(in_c)), evaluate(
-        agent.actor, agent.make_evaluation_env(), seeds
-    ).return_mean
+        checked.close()
 
 
 if __name__ == "__main__":

@@ -7,27 +7,34 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
 from terminal import read, refused
 
-from resel import RESeL
+from resel import Agent, RESeL
 from resel.cli import main
+from resel.runs import agent_learned, read_bundle, write_bundle
 
 
 def test_export_and_check(finished: Path, capsys: Any) -> None:
-    assert main(["export", str(finished), "--out", "out"]) == 0
+    out = Path("pol[mamba]")
+    assert main(["export", str(finished), "--out", str(out)]) == 0
     told = capsys.readouterr()
     assert told.err == "" and "saved at step 60, of TMaze-v0 with resel" in told.out
     assert "The model takes obs, h_in and gives actions, h_out, logits." in told.out
-    assert main(["export", "--check", "out"]) == 0
+    assert f"  {out}/policy.onnx  " in told.out and f"--check {out} does it again" in told.out
+    assert main(["export", "--check", str(out)]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("ONNX Runtime: 1,000 steps, at most ") and "does on this machine" in text
+    assert (
+        text.startswith("ONNX Runtime: 1,000 steps, at most ")
+        and f"{out} does on this machine" in text
+    )
     assert "\nC: " in text
-    assert main(["export", "--check", "out", "--json"]) == 0
+    assert main(["export", "--check", str(out), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["runtimes"]["ONNX Runtime"]["worst"] < answer["tolerance"] == 1e-5
-    model = Path("out/policy.onnx")
+    model = out / "policy.onnx"
     model.write_bytes(model.read_bytes()[:-1])
-    assert "it was cut off or altered" in refused(capsys, "export", "--check", "out")
+    assert "it was cut off or altered" in refused(capsys, "export", "--check", str(out))
 
 
 def test_what_is_refused(finished: Path, tmp_path: Path, capsys: Any) -> None:
@@ -52,7 +59,12 @@ def test_runs_that_are_not_ready(finished: Path, tmp_path: Path, capsys: Any) ->
     result = {**read(run / "result.json"), "status": "diverged", "fault": "The loss was NaN."}
     (run / "result.json").write_text(json.dumps(result))
     message = refused(capsys, "export", str(run), "--out", "out", code=3)
-    assert "has diverged" in message and "--agent best exports" in message
+    assert "has diverged" in message and "--agent best takes" in message
+    shutil.rmtree(run / "agents/best")
+    message = refused(capsys, "export", str(run), "--out", "out", code=3)
+    assert "has diverged" in message and "--agent best" not in message
+    assert main(["export", str(run), "--out", "out", "--agent", "best"]) == 3  # which is the last
+    assert "has diverged" in capsys.readouterr().err
     shutil.rmtree(run / "agents")
     (run / "result.json").unlink()
     assert "has no agent yet" in refused(capsys, "export", str(run), "--out", "out")
@@ -63,3 +75,46 @@ def test_a_young_agent(tiny: dict[str, Any], capsys: Any) -> None:
     RESeL("TMaze-v0", **tiny).save("young")
     message = refused(capsys, "export", "young", "--out", "out")
     assert "learning begins after 30 steps" in message and not Path("out").exists()
+    RESeL.load("young").save("again")
+    assert "no update" in refused(capsys, "export", "again", "--out", "out")
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "begins"),
+    [
+        ("gpide-ess", {"learn_after": 500}, 500),
+        ("ppo-gru", {"num_envs": 2, "rollout_steps": 128}, 256),
+    ],
+)
+def test_a_method_that_learns_later(
+    method: str, settings: dict[str, Any], begins: int, capsys: Any
+) -> None:
+    agent = Agent("toy/Box-v0", method, size="tiny", eval_every=0, device="cpu", **settings)
+    agent.learn(40)
+    assert agent.learner.updates == 0
+    agent.save("young")
+    agent.close()
+    for known in (True, False):
+        if not known:  # as older ones were saved
+            forget("young")
+        message = refused(capsys, "export", "young", "--out", "out")
+        assert f"learning begins after {begins} steps" in message and not Path("out").exists()
+
+
+def forget(folder: str) -> None:
+    """Take out of a saved agent whether it has learned."""
+    bundle = read_bundle(folder, "agent")
+    document = {**bundle.documents["agent"]}
+    del document["learned"]
+    write_bundle(folder, "agent", bundle.tensors, {"agent": document})
+
+
+def test_what_has_learned_says_so(finished: Path, tiny: dict[str, Any], tmp_path: Path) -> None:
+    assert agent_learned(finished / "agents/last") is True
+    RESeL.load(finished / "agents/last").save("again")  # it has made no update itself
+    assert agent_learned("again") is True
+    shutil.copytree("again", "older")
+    forget("older")
+    assert agent_learned("older") is None
+    RESeL.load("older").save("newer")
+    assert agent_learned("newer") is None

@@ -44,6 +44,8 @@ def test_bad_sensors_are_told_and_leave_the_state_as_it_was(name: str, space: st
         (-3e38, 0.0, 2),
         (None, np.nan, 1),
         (None, -np.inf, 1),
+        (None, 501.0, 2),
+        (None, -3e38, 2),
     ]
     with compiled(header_of(learner, space), compiler(name), FAST) as program:
         assert program.self_test() == 0
@@ -144,6 +146,16 @@ def test_a_machine_without_a_compiler_is_told(monkeypatch: pytest.MonkeyPatch) -
     assert find_compiler() is None
     with pytest.raises(MissingDependencyError, match="install gcc or clang"), compiled(""):
         pass
+
+
+def test_a_compiler_of_several_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", f"env {compiler('gcc')} -O1")
+    header = header_of(small_learner("Box", encoder="mlp"), "Box")
+    with compiled(header) as program:
+        assert program.self_test() == 0
+    for wrong in ("no-such-cache gcc", "'gcc"):
+        monkeypatch.setenv("CC", wrong)
+        assert find_compiler() is None
 
 
 def test_a_header_that_was_altered_is_not_compiled() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.metadata
 import json
 import re
 import shutil
@@ -23,6 +24,7 @@ from method_cases import small_learner
 
 from resel import RESeL
 from resel.deploy import TOLERANCE, check_export, find_compiler, open_policy, trained_range
+from resel.deploy._export import refuse_foreign
 from resel.envs import CheckedEnv
 from resel.errors import (
     ConfigError,
@@ -155,6 +157,57 @@ def test_bad_sensors_leave_the_memory_alone(
     assert np.array_equal(policy.act(np.ones(3), 1.0), other.act(np.ones(3), 1.0))
 
 
+class Overflow:
+    """A session that gives what it has, with one number that is not finite."""
+
+    def __init__(self, session: Any, output: int) -> None:
+        self._session, self._output = session, output
+
+    def run(self, *given: Any) -> Any:
+        found = self._session.run(*given)
+        found[self._output].flat[-1] = np.nan
+        return found
+
+
+@pytest.mark.parametrize("output", [0, 1])
+def test_an_overflow_leaves_the_memory_alone(folders: dict[str, Path], output: int) -> None:
+    policy, other = (open_policy(folders["box"]) for _ in range(2))
+    for each in (policy, other):
+        each.act(np.zeros(3))
+    session, policy._session = policy._session, Overflow(policy._session, output)
+    with pytest.raises(ValueError, match="not finite: nothing was done"):
+        policy.act(np.ones(3), 1.0)
+    policy._session = session
+    assert np.array_equal(policy.act(np.ones(3), 1.0), other.act(np.ones(3), 1.0))
+
+
+def test_rewards_have_a_limit(folders: dict[str, Path]) -> None:
+    policy, other = (open_policy(folders["box"], strict=strict) for strict in (True, False))
+    limit = about(folders["box"])["reward_limit"]
+    assert limit >= 1000 and about(folders["discrete"])["reward_limit"] is None
+    policy.act(np.zeros(3), 1e30)  # not read at a start
+    with pytest.raises(ValueError, match="the reward far outside"):
+        policy.act(np.zeros(3), -1.01 * limit)
+    policy.act(np.zeros(3), 0.99 * limit)
+    other.act(np.zeros(3))
+    with pytest.warns(UserWarning, match="the reward far outside"):
+        other.act(np.zeros(3), 1.01 * limit)
+
+
+@pytest.mark.parametrize("value", [np.nan, 1.0, 0.5, np.array([1.0]), "one", None])
+def test_choices_are_whole_numbers(value: Any) -> None:
+    from resel.deploy._policy import BadObservation, encode
+
+    spaces_told: list[dict[str, Any]] = [
+        {"type": "Discrete", "n": 3, "start": 0},
+        {"type": "MultiDiscrete", "nvec": [3], "start": [0]},
+    ]
+    for told in spaces_told:
+        with pytest.raises(BadObservation, match="no whole number"):
+            encode(told, value)
+        assert encode(told, np.array([1])).tolist() == [0, 1, 0]
+
+
 def test_far_observations_may_be_acted_on(folders: dict[str, Path]) -> None:
     policy = open_policy(folders["box"], strict=False)
     with pytest.warns(UserWarning, match=r"observation\[2\] far outside"):
@@ -251,7 +304,7 @@ def _told(**changes: Any) -> Callable[[Path], None]:
         (_told(version=99), "was exported in version 99, but this resel reads 1", False),
         (_told(format="other"), "does not describe a policy that resel exported", False),
         (_told(files={}), "does not list the files of an export", False),
-        (_told(noise="gumbel"), "is not what policy.onnx says of itself", True),
+        (_told(noise="gumbel"), "is not what policy.onnx says of itself", False),
     ],
 )
 def test_damaged_exports(
@@ -267,7 +320,21 @@ def test_damaged_exports(
     with pytest.raises(ReselError, match=message):
         check_export(folder)
     if not loads:
-        with pytest.raises((ValueError, OSError, KeyError)):
+        with pytest.raises((ValueError, OSError)):
+            open_policy(folder)
+
+
+def test_the_loader_says_what_was_altered(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "export"
+    shutil.copytree(folders["box"], folder)
+    whole = about(folder)
+    limits = {**whole["observation"], "trained_high": [1e9] * 3}
+    _told(observation=limits)(folder)
+    with pytest.raises(ValueError, match=r"is not what policy.onnx says of itself"):
+        open_policy(folder)
+    for files in ({}, None, {"policy.onnx": "none"}):
+        _told(**{**whole, "files": files})(folder)
+        with pytest.raises(ValueError, match="does not list its files"):
             open_policy(folder)
 
 
@@ -282,6 +349,51 @@ def test_another_policy_is_found_out(folders: dict[str, Path], tmp_path: Path) -
     rewrite(folder, "check.npz", (folder / "check.npz").read_bytes())
     with pytest.raises(DamagedFileError, match="does not do what it was exported to do"):
         check_export(folder)
+
+
+def test_a_damaged_export_may_be_replaced_and_nothing_else(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "export"
+    shutil.copytree(folders["box"], folder)
+    told = about(folder)
+    (folder / "policy.rs").write_text("")  # of a version to come
+    files = {**told["files"], "policy.rs": {}}
+    for text in (json.dumps({**told, "version": 99, "files": files}), "{", json.dumps(told)):
+        (folder / "policy.json").write_text(text)
+        if text == "{":
+            (folder / "policy.rs").unlink()
+        refuse_foreign(folder)
+    (folder / "policy.json").write_text('{"format": "mine"}')
+    with pytest.raises(RunDirectoryError, match="no part of an export"):
+        refuse_foreign(folder)
+    (folder / "policy.json").write_text("{")
+    (folder / "check.npz").unlink()
+    with pytest.raises(RunDirectoryError, match="no part of an export"):
+        refuse_foreign(folder)
+
+
+def test_what_a_kill_left_is_put_in_order(
+    agents: dict[str, RESeL], folders: dict[str, Path], tmp_path: Path, monkeypatch: Any
+) -> None:
+    shutil.copytree(folders["box"], tmp_path / ".old-there")  # between the two renames
+    for name in (".tmp-there-0a1b2c3d", ".tmp-.old-there-0a1b2c3d", ".tmp-other-0a1b2c3d"):
+        (tmp_path / name).mkdir()
+
+    def fails(*_: Any) -> None:
+        raise DamagedFileError("Later.")
+
+    monkeypatch.setattr("resel.deploy._export._check_finite", fails)
+    for _ in range(2):  # a second time with both: the new one was in its place
+        with pytest.raises(DamagedFileError, match="Later"):
+            agents["box"].export(tmp_path / "there")
+        assert {entry.name for entry in tmp_path.iterdir()} == {"there", ".tmp-other-0a1b2c3d"}
+        assert about(tmp_path / "there") == about(folders["box"])
+        shutil.copytree(folders["discrete"], tmp_path / ".old-there")
+    (tmp_path / ".old-there" / "policy.json").unlink()  # whatever it is, no export
+    with pytest.raises(DamagedFileError, match="Later"):
+        agents["box"].export(tmp_path / "there")
+    assert (tmp_path / ".old-there").is_dir()
 
 
 @pytest.mark.usefixtures("_few_steps")
@@ -346,6 +458,61 @@ def test_an_agent_of_one_environment_plays_in_it(
     assert about(tmp_path / "export")["task"] is None
     agent.learn(20)  # in a new episode
 
+    def fails(*_: Any) -> None:
+        raise DamagedFileError("It cannot be done.")
+
+    monkeypatch.setattr("resel.deploy._export.onnx_model", fails)
+    before = len(agent._trainer.buffer)
+    with pytest.raises(DamagedFileError, match="cannot be done"):
+        agent.export(tmp_path / "export")
+    agent.learn(20)
+    buffer = agent._trainer.buffer
+    assert len(buffer) > before
+    for piece in buffer:  # the second number is the time in an episode
+        times = buffer.blocks(piece)[0][:, 1]
+        assert times.tolist() == list(range(len(times)))
+
+
+WORLD = """
+import gymnasium
+from gymnasium import spaces
+
+class World(gymnasium.Env):
+    observation_space, action_space = spaces.Box(-1, 1, (2,)), spaces.Box(-1, 1, (1,))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return self.observation_space.sample() * 0, {}
+
+    def step(self, action):
+        self.time += 1
+        return self.observation_space.sample() * 0, 0.0, False, self.time == 5, {}
+"""
+
+
+@pytest.mark.usefixtures("_few_steps")
+def test_nothing_tells_where_it_was_exported(
+    tiny: dict[str, Any], tmp_path: Path, monkeypatch: Any
+) -> None:
+    import onnxruntime
+
+    def unknown(package: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(package)
+
+    monkeypatch.setattr(importlib.metadata, "version", unknown)  # as of onnxruntime-gpu
+    monkeypatch.setattr(
+        "resel.deploy._export.onnx_model", lambda *given: json.dumps(given[2]).encode()
+    )
+    monkeypatch.setattr("resel.deploy._export.check_export", lambda *_, **__: {})
+    (tmp_path / "world.py").write_text(WORLD)
+    RESeL(f"{tmp_path / 'world.py'}:World", **tiny).export(tmp_path / "export")
+    told = about(tmp_path / "export")
+    assert told["task"] == "world.py:World"
+    assert told["versions"]["onnxruntime"] == onnxruntime.__version__
+    for file in (tmp_path / "export").iterdir():
+        assert str(tmp_path).encode() not in file.read_bytes(), file
+
 
 def test_the_versions_of_loader_and_export_agree(folders: dict[str, Path]) -> None:
     from resel.deploy import _document, _policy
@@ -387,11 +554,33 @@ def test_what_is_far() -> None:
     low, high = np.float32([-1, 0, -np.inf]), np.float32([1, 3.4e38, np.inf])
     env = CheckedEnv(World(spaces.Box(low, high), actions))
     seen = np.float32([[0.5, 200, 7], [-1.5, 0, 0]])
-    found = trained_range(learner, env, seen)
+    found = trained_range(learner, env, seen, np.float32([0.5, -3]))
+    assert found.reward == 3000
     np.testing.assert_allclose(found[0], [-1.5, -200, -70], rtol=1e-6)  # -1.2, but it was seen
     np.testing.assert_allclose(found[1], [1.2, 2000, 70], rtol=1e-6)
     free = CheckedEnv(World(spaces.Box(-np.inf, np.inf, (3,)), actions))
-    assert trained_range(learner, free, seen / 100)[1].tolist() == [10.0, 20.0, 10.0]
+    found = trained_range(learner, free, seen / 100, np.zeros(2, np.float32))
+    assert found.high.tolist() == [10.0, 20.0, 10.0] and found.reward == 1000
+
+
+def test_what_was_trained_on_is_not_far_with_a_normaliser() -> None:
+    config = config_of("resel", "mlp", normalize_observations=True)
+    learner = small_learner(config, "Discrete")
+    often = np.zeros((5000, 3), np.float32)
+    often[0, 0] = 1  # a choice that is rare, beside one that was never made, and a wide number
+    often[:, 2] = np.linspace(-4, 4, 5000)
+    learner.normalizer.count.zero_()
+    learner.normalizer.update(often)
+    low, high = np.float32([0, 0, -np.inf]), np.float32([1, 1, 3.4e38])
+    env = CheckedEnv(World(spaces.Box(low, high), spaces.Discrete(3)))
+    found = trained_range(learner, env, often[1:2], np.zeros(1, np.float32))
+    cuts = learner.normalizer.limits()
+    assert cuts[1][0] < 1 and cuts[1][1] < 1
+    assert found.low[1] <= 0 and found.high[:2].tolist() == [1, 1]
+    assert (found.low[2], found.high[2]) == (cuts[0][2], cuts[1][2])
+    free = CheckedEnv(World(spaces.Box(-np.inf, np.inf, (3,)), spaces.Discrete(3)))
+    alone = trained_range(learner, free, often[:1], np.zeros(1, np.float32))
+    assert alone.high[0] == 1 and alone.high[1] == cuts[1][1]
 
 
 class World(gymnasium.Env[Any, Any]):

@@ -54,3 +54,11 @@ def test_the_return_in_c_is_that_of_resel_eval(
         policy.act([float("nan")], 0.0)
     assert len(policy.act([0.1], 0.0)) == 1
     policy.close()
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler")
+def test_any_task_with_its_arguments(tiny: dict[str, Any], tmp_path: Path) -> None:
+    agent = RESeL("toy/Box-v0", **tiny, env_kwargs={"length": 9})
+    in_c, in_library = example().compare(agent, tmp_path)
+    agent.close()
+    assert in_c == pytest.approx(in_library, abs=1e-3)

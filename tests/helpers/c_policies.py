@@ -15,6 +15,7 @@ from resel.config import Config
 from resel.deploy import (
     Answers,
     CWeights,
+    Limits,
     PolicyStep,
     Steps,
     acted_alone,
@@ -32,7 +33,8 @@ SPACES = {
     "Discrete": spaces.Discrete(4, start=2),
 }
 STRICT = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic")
-LIMITS = (np.full(OBSERVATIONS, -50, np.float32), np.full(OBSERVATIONS, 50, np.float32))
+_FAR = np.full(OBSERVATIONS, 50, np.float32)
+LIMITS = Limits(-_FAR, _FAR, 500.0)
 
 
 def compiler(name: str) -> str:

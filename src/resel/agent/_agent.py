@@ -57,6 +57,7 @@ from resel.runs import (
     WarmStart,
     check_agent_origin,
     is_policy_only,
+    learned_before,
     read_agent,
     save_agent,
     saved_privileged,
@@ -200,6 +201,7 @@ class Agent:
             self._steps_before = step if type(step) is int else None
         if origin is not None and origin.same_task:
             self._trainer.step = origin.step
+        self._learned_before = False if saved is None else learned_before(saved.documents["agent"])
 
     @classmethod
     def _chosen(cls, method: str | None) -> str | None:
@@ -369,10 +371,12 @@ class Agent:
         env = self._trainer.evaluator.env
         if env is None and (reason := no_evaluation(self._env)):
             raise ConfigError(reason)
-        with threads_for(self.config):
-            yield env or self._env
-        if env is None:
-            self._trainer.collector.restart()
+        try:
+            with threads_for(self.config):
+                yield env or self._env
+        finally:
+            if env is None:
+                self._trainer.collector.restart()
 
     def make_evaluation_env(
         self, env_kwargs: Mapping[str, Any] | None = None, *, render_mode: str | None = None
@@ -407,7 +411,14 @@ class Agent:
         """
         if not policy_only:
             self._check_whole("can be saved with policy_only=True alone")
-        save_agent(path, self.learner, self._env, self._step, policy_only=policy_only)
+        save_agent(
+            path,
+            self.learner,
+            self._env,
+            self._step,
+            learned=self._learned_before,
+            policy_only=policy_only,
+        )
 
     def export(
         self,

@@ -14,8 +14,8 @@ from resel.cli._agents import Loaded, Which, load_agent
 from resel.cli._arguments import PLAIN, word
 from resel.cli.console import OUT, escape
 from resel.deploy import TOLERANCE, Batch, CWeights, Outcome, check_export
-from resel.errors import ConfigError, DivergedError, RunDirectoryError
-from resel.runs import RunDirectory
+from resel.errors import ConfigError, RunDirectoryError
+from resel.runs import learning_begins, updates_by
 
 _Path = Annotated[tyro.conf.Positional[Path | None], word("RUN")]
 
@@ -55,8 +55,8 @@ def run(argv: Sequence[str]) -> int:
     if arguments.run is None or arguments.out is None:
         raise ConfigError("Give a run and a folder: resel export RUN --out DIR. See --help.")
     batch = _batch(arguments.batch)
-    _refuse_diverged(arguments.run, arguments.agent)
-    loaded = load_agent(arguments.run, arguments.agent)
+    # Nobody should put a policy on a machine that its own training has given up.
+    loaded = load_agent(arguments.run, arguments.agent, refuse_diverged=True)
     _refuse_young(loaded)
     about = loaded.agent.export(
         arguments.out, batch=batch, stochastic=arguments.stochastic, weights=arguments.weights
@@ -76,24 +76,17 @@ def _batch(text: str) -> Batch:
     return int(text)
 
 
-def _refuse_diverged(path: Path, which: Which) -> None:
-    """Nobody should put a policy on a machine that its own training has given up."""
-    if not (path / "config.json").is_file() or which == "best":
-        return
-    result = RunDirectory.open(path, read_only=True).read_result() or {}
-    if result.get("status") == "diverged":
-        raise DivergedError(
-            f"The run in {path} has diverged, and its last agent with it. {result.get('fault')} "
-            "--agent best exports the best one before that."
-        )
-
-
 def _refuse_young(loaded: Loaded) -> None:
-    warmup = loaded.agent.config.training.warmup_steps
-    if loaded.step is not None and loaded.step <= warmup:
+    """Refuse what no update has been made to; older agents tell by their step alone."""
+    learned, agent = loaded.learned, loaded.agent
+    if learned is None and loaded.step is not None:
+        learned = updates_by(agent.config, agent.learner.schedule, loaded.step) > 0
+    if learned is False:
+        begins = learning_begins(agent.config, agent.learner.schedule)
         raise RunDirectoryError(
-            f"This is {loaded}, and learning begins after {warmup:,} steps (warmup_steps): it has "
-            "learned nothing yet that could be exported. Wait for a later agent."
+            f"This is {loaded}, and no update has been made to it yet: learning begins after "
+            f"{begins:,} steps at the earliest. It has learned nothing that could be exported; "
+            "wait for a later agent."
         )
 
 
@@ -104,7 +97,9 @@ def _tell_check(path: Path, found: Mapping[str, Outcome | None], as_json: bool) 
         return
     for runtime, outcome in found.items():
         OUT.print(f"{runtime}: {_words(outcome)}", soft_wrap=True)
-    OUT.print(f"{path} does on this machine what it was exported to do.", soft_wrap=True)
+    OUT.print(
+        f"{escape(str(path))} does on this machine what it was exported to do.", soft_wrap=True
+    )
 
 
 def _words(outcome: Outcome | None) -> str:
@@ -120,13 +115,14 @@ def _tell_export(path: Path, loaded: Loaded, about: Mapping[str, Any]) -> None:
     OUT.print(escape(f"Exported: {loaded}, of {config.task} with {config.method}."), soft_wrap=True)
     for name, entry in {**about["files"], "policy.json": None}.items():
         size = "" if entry is None else f"  {entry['size'] / 1000:,.0f} kB"
-        OUT.print(f"  {path / name}{size}", soft_wrap=True)
+        OUT.print(f"  {escape(str(path / name))}{size}", soft_wrap=True)
     if "left_out" in about["c"]:
         OUT.print(escape(f"Without policy.h: {about['c']['left_out']}"), soft_wrap=True)
     takes = ", ".join([*about["inputs"]])
     OUT.print(f"The model takes {takes} and gives {', '.join(about['outputs'])}.", soft_wrap=True)
     OUT.print(
-        f"Checked here with ONNX Runtime. On another machine: resel export --check {path}, or "
-        f"python -c 'from policy import Policy; Policy(\".\")' in that folder.",
+        f"Checked here with ONNX Runtime. On another machine resel export --check "
+        f"{escape(str(path))} does it again; without resel, python -c 'from policy import Policy; "
+        'Policy(".")\' in that folder loads it.',
         soft_wrap=True,
     )

@@ -6,7 +6,7 @@ from resel.deploy._c_program import FLAGS, Answers, CProgram, compiled, find_com
 from resel.deploy._c_vectors import Steps, acted_alone, comparable
 from resel.deploy._check import check_export, open_policy
 from resel.deploy._compare import TOLERANCE, Outcome, Step, compare
-from resel.deploy._document import Batch, trained_range
+from resel.deploy._document import Batch, Limits, trained_range
 from resel.deploy._export import export_policy
 from resel.deploy._onnx import Session, onnx_model
 from resel.deploy._step import PolicyStep, StepLayout
@@ -20,6 +20,7 @@ __all__ = [
     "CProgram",
     "CWeights",
     "CannotWriteError",
+    "Limits",
     "Outcome",
     "PolicyStep",
     "Session",

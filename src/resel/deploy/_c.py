@@ -15,13 +15,15 @@ from torch import Tensor
 
 from resel.deploy._c_body import Body
 from resel.deploy._c_graph import CannotWriteError, trace
-from resel.deploy._c_step import Layout, Limits, write_step
+from resel.deploy._c_step import Layout, write_step
 from resel.deploy._c_text import functions_for
 from resel.deploy._c_vectors import Steps, self_test
+from resel.deploy._document import Limits
 from resel.deploy._step import Choices, PolicyStep
 from resel.envs import ActionSpec
 from resel.methods import Learner
 from resel.networks import MambaEncoder
+from resel.tasks import short_name
 
 CWeights = Literal["float32", "float16"]
 
@@ -39,7 +41,8 @@ _HEAD = """\
    obs      {observations} number(s): the flattened observation, in the environment's units
 {reward_line}\
    actions  {entries} {actions_line}
-   code     RESEL_OK, or why nothing was done; state and actions are then as they were
+   code     RESEL_OK, or why nothing was done; actions are then as they were, and so is the state,
+            unless it is RESEL_BAD_STATE: then reset it
 
    {weights:,} weights of {kind}, {ram:,} bytes of state, about {stack:,} bytes of stack.
    Include it in one file of a program. With RESEL_SELF_TEST defined before, resel_self_test()
@@ -60,8 +63,8 @@ _HEAD = """\
 enum {{
     RESEL_OK = 0,
     RESEL_NOT_FINITE = 1,  /* NaN or infinity in what was read */
-    RESEL_FAR_OUTSIDE = 2, /* an observation far outside of what the policy was trained on */
-    RESEL_BAD_STATE = 3    /* the state had been spoilt: reset it */
+    RESEL_FAR_OUTSIDE = 2, /* something read is far outside of what the policy was trained on */
+    RESEL_BAD_STATE = 3    /* no action came out that is a number: reset the state */
 }};
 
 /* Zeros are the start of an episode. */
@@ -92,7 +95,7 @@ def c_policy(
 ) -> str:
     """The header of a learner's policy.
 
-    Observations beyond the limits are refused. The self test takes `steps`. With float16, matrices
+    What is read beyond the limits is refused. The self test takes `steps`. With float16, matrices
     have 16 bits and all else stays float32. Refused where the network does what has no C here.
     """
     config, half = learner.config, weights == "float16"
@@ -133,9 +136,9 @@ def _head(learner: Learner, step: PolicyStep, layout: Layout, body: Body, weight
     whole, config = step.layout, learner.config
     fields, discrete = layout.fields(whole), whole.discrete
     entries = step.units.table.shape[1] if isinstance(step.units, Choices) else whole.action
+    task = short_name(config.task) or "an own environment"
     return _HEAD.format(
-        title=f"A policy for {config.task or 'an own environment'}, learned by {config.method} and "
-        "written by resel.",
+        title=f"A policy for {task}, learned by {config.method} and written by resel.",
         reward_argument="reward, " if layout.reward else "",
         observations=whole.observation,
         reward_line="   reward   of the last step; not read in the first of an episode\n"

@@ -136,8 +136,15 @@ class _Recorder(TorchFunctionMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        given = [x for x in _leaves((args, kwargs)) if isinstance(x, Tensor)]
+        before = [x._version for x in given]
         result = func(*args, **kwargs)
-        if not self.resting and any(id(x) in self._known for x in _leaves((args, kwargs))):
+        if not self.resting and any(id(x) in self._known for x in given):
+            if [x._version for x in given] != before:
+                raise CannotWriteError(
+                    f"The network changes numbers in their place ({func.__name__}), which there is "
+                    "no C for."
+                )
             self._take_down(func, args, kwargs, result)
         return result
 

@@ -41,7 +41,7 @@ _EACH = {
 }
 """What is done to each number, by the number of its operands."""
 _OTHER_NAMES = {
-    **dict.fromkeys(("__add__", "__radd__", "__iadd__"), "add"),
+    **dict.fromkeys(("__add__", "__radd__"), "add"),
     **dict.fromkeys(("__mul__", "__rmul__"), "mul"),
     **dict.fromkeys(("__truediv__", "true_divide"), "div"),
     **{"__sub__": "sub", "__rsub__": "rsub", "__neg__": "neg", "__eq__": "eq"},
@@ -98,6 +98,8 @@ def _clamp(body: Body, operation: Operation) -> None:
     x, *bounds = operation.args
     low = bounds[0] if bounds else operation.kwargs.get("min")
     high = bounds[1] if len(bounds) > 1 else operation.kwargs.get("max")
+    if any(isinstance(end, Read | Tensor) for end in (low, high)):
+        raise CannotWriteError("clamp between other numbers of the network has no C here.")
     most = float(np.finfo(np.float32).max)
     ends = [number(-most if low is None else low), number(most if high is None else high)]
     source, into = bracketed(body.operand(x)), body.result(operation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -139,9 +140,22 @@ class CProgram:
 
 
 def find_compiler() -> str | None:
-    """A compiler of C on this machine: $CC, or one of the usual names."""
-    asked = os.environ.get("CC")
-    return next(filter(None, map(shutil.which, [asked] if asked else COMPILERS)), None)
+    """A compiler of C on this machine: $CC, which may be a command of several words, or one of the
+    usual names."""
+    asked = os.environ.get("CC", "").strip()
+    if not asked:
+        return next(filter(None, map(shutil.which, COMPILERS)), None)
+    return asked if shutil.which(_command(asked)[0]) else None
+
+
+def _command(compiler: str) -> list[str]:
+    """Its words, where it is not one file whose name has blanks."""
+    if shutil.which(compiler):
+        return [compiler]
+    try:
+        return shlex.split(compiler) or [compiler]
+    except ValueError:  # a quotation that does not end
+        return [compiler]
 
 
 @contextmanager
@@ -158,7 +172,7 @@ def compiled(
         place = Path(folder)
         (place / "policy.h").write_text(header)
         (place / "main.c").write_text(_MAIN)
-        command = [chosen, *flags, "-o", "policy", "main.c", "-lm"]
+        command = [*_command(chosen), *flags, "-o", "policy", "main.c", "-lm"]
         done = subprocess.run(
             command, cwd=place, capture_output=True, text=True, timeout=_LONGEST_COMPILATION
         )

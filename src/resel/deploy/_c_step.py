@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from resel.deploy._c_body import Body, bracketed
 from resel.deploy._c_graph import CannotWriteError, Graph, Read
 from resel.deploy._c_operations import write_operation
-from resel.deploy._c_text import array
+from resel.deploy._c_text import array, number
+from resel.deploy._document import Limits
 from resel.deploy._step import Bounds, Choices, PolicyStep, StepLayout
 from resel.methods import Learner
-
-Limits = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 _OBSERVATION, _LAST_OBSERVATION, _LAST_ACTION, _REWARD, _MEMORY = range(5)
 """What a step reads, by the number of its operation; the parts of the memory come last."""
@@ -27,11 +25,12 @@ for (i = 0; i < RESEL_OBSERVATIONS; i++)
     if (obs[i] < resel_lowest[i] || obs[i] > resel_highest[i]) return RESEL_FAR_OUTSIDE;
 """
 _REWARD_CHECK = """\
-float last_reward[1] = {0.0f}; /* there is none at the start of an episode */
-if (state->started) {
+float last_reward[1] = {{0.0f}}; /* there is none at the start of an episode */
+if (state->started) {{
     if (resel_not_finite(reward)) return RESEL_NOT_FINITE;
+    if (fabsf(reward) > {largest}) return RESEL_FAR_OUTSIDE;
     last_reward[0] = reward;
-}
+}}
 """
 _BOX = """\
 for (i = 0; i < RESEL_ACTIONS; i++)
@@ -108,7 +107,8 @@ def write_step(body: Body, graph: Graph, layout: Layout, step: PolicyStep, limit
     if layout.action:
         copied = f"memcpy(state->action, {source}, sizeof state->action);\n"
         ending += _ONE_HOT if discrete else copied
-    lines = (_REWARD_CHECK if layout.reward else "") + "\n".join(body.lines) + "\n" + ending
+    check = _REWARD_CHECK.format(largest=number(limits.reward)) if layout.reward else ""
+    lines = check + "\n".join(body.lines) + "\n" + ending
     lines = _CHECKS + lines + "".join(after) + "state->started = 1;\nreturn RESEL_OK;\n"
     kind = "int" if discrete else "float"
     given = "float reward, " if layout.reward else ""
@@ -122,7 +122,7 @@ def write_step(body: Body, graph: Graph, layout: Layout, step: PolicyStep, limit
 
 def _units(body: Body, step: PolicyStep, limits: Limits) -> None:
     """What is refused below and above, and the environment's own actions."""
-    for name, limit in zip(("resel_lowest", "resel_highest"), limits, strict=True):
+    for name, limit in zip(("resel_lowest", "resel_highest"), limits[:2], strict=True):
         body.arrays.append(array("float", name, np.nan_to_num(np.asarray(limit, np.float32))))
     units = step.units
     if isinstance(units, Choices):

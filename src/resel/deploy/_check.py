@@ -13,7 +13,7 @@ from resel.deploy._document import FORMAT, VERSION
 from resel.deploy._header import check_header
 from resel.deploy._onnx import Session
 from resel.deploy._vectors import Vectors
-from resel.errors import DamagedFileError, RunDirectoryError
+from resel.errors import DamagedFileError, ReselError, RunDirectoryError
 from resel.runs import parse_json, read_regular
 
 _MOST_BYTES = 2**31
@@ -52,6 +52,21 @@ def read_about(path: Path) -> dict[str, Any]:
     if not names >= _NEEDED or any(Path(name).name != name for name in names):
         raise DamagedFileError(f"{file} does not list the files of an export: it was altered.")
     return about
+
+
+def files_of(path: Path) -> set[str]:
+    """Names that belong to the export in a folder, which may be damaged or of another version."""
+    if not is_export(path):
+        return set()
+    known, file = {"policy.json", HEADER, "__pycache__", *_NEEDED}, path / "policy.json"
+    try:
+        about = parse_json(file, read_regular(file, _DOCUMENT_BYTES))
+    except ReselError:  # with all that else belongs to one, it must have been ours
+        return known if all((path / name).is_file() for name in _NEEDED) else set()
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        return set()
+    files = about.get("files")
+    return known | {*files} if isinstance(files, dict) else known
 
 
 def read_files(path: Path, about: Mapping[str, Any]) -> dict[str, bytes]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.metadata
+import importlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
@@ -16,17 +16,28 @@ from resel.deploy._step import StatePart, StepLayout
 from resel.envs import AnyEnv
 from resel.methods import Learner
 from resel.networks import encoder_spec
+from resel.tasks import short_name
 
 Batch = int | Literal["dynamic"]
-Limits = tuple[NDArray[np.float32], NDArray[np.float32]]
+_Pair = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 FORMAT, VERSION = "resel-export", 1
 """As in the loader, which imports nothing of ours."""
 _FAR = 10.0
+_FAR_REWARD = 1000.0
 _UNBOUNDED = 1e30
 _MANY = 1000
 """Entries of an observation, an image then, that are not told one by one."""
 _PACKAGES = ("resel", "torch", "onnx", "onnxscript", "onnxruntime")
+
+
+class Limits(NamedTuple):
+    """Beyond these, what a policy reads is far from all that it was trained on."""
+
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+    reward: float
+    """The largest magnitude of a last reward."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +57,12 @@ def describe_policy(
     learner, observation, action = origin.learner, origin.env.observation, origin.env.action
     config, rows = learner.config, "batch" if batch == "dynamic" else batch
     declared = observation.bounds()
-    low, high = limits
     noise = "gumbel" if layout.discrete else "standard_normal"
     return {
         "format": FORMAT,
         "version": VERSION,
-        "versions": {package: importlib.metadata.version(package) for package in _PACKAGES},
-        "task": config.task or None,
+        "versions": {package: _version(package) for package in _PACKAGES},
+        "task": short_name(config.task) or None,
         "env_kwargs": config.training.env_kwargs,
         "method": config.method,
         "encoder": config.encoder,
@@ -64,8 +74,8 @@ def describe_policy(
             "names": _few_names(entry_names(observation.space, "observation")),
             "low": _finite(declared and declared[0], layout.observation),
             "high": _finite(declared and declared[1], layout.observation),
-            "trained_low": _finite(low, layout.observation),
-            "trained_high": _finite(high, layout.observation),
+            "trained_low": _finite(limits.low, layout.observation),
+            "trained_high": _finite(limits.high, layout.observation),
         },
         "action": {
             "size": layout.action,
@@ -76,6 +86,7 @@ def describe_policy(
         "inputs": {name: _named(shape, rows) for name, shape in layout.inputs(-1).items()},
         "outputs": layout.outputs,
         "noise": noise if layout.stochastic else None,
+        "reward_limit": limits.reward if layout.reward else None,
         "state": {
             "h_size": layout.h_size,
             "c_size": layout.c_size,
@@ -86,25 +97,44 @@ def describe_policy(
     }
 
 
-def trained_range(learner: Learner, env: AnyEnv, seen: NDArray[np.float32]) -> Limits:
-    """Beyond these an observation is far from all that the policy was trained on.
+def _version(package: str) -> str | None:
+    """By the module itself: what it comes from may have another name, such as onnxruntime-gpu."""
+    version = getattr(importlib.import_module(package), "__version__", None)
+    return None if version is None else str(version)
 
-    With a normaliser that is where it cuts; else a tenth beyond the bounds of the space; where
-    there are none, ten times what was seen while the policy played. All of that is within.
+
+def trained_range(
+    learner: Learner, env: AnyEnv, seen: NDArray[np.float32], rewards: NDArray[np.float32]
+) -> Limits:
+    """The limits of a policy, which saw this while it played.
+
+    With a normaliser that is where it cuts, or the bounds of the space if they are wider: a value
+    that is rare, or new, may be as good as any other within them. Else a tenth beyond the bounds;
+    where there are none, ten times what was seen. All of that is within.
+
+    Rare rewards can be far larger than those of a good policy: their limit, a thousand times what
+    was seen, keeps out broken numbers alone.
     """
     low, high = _limits(learner, env.observation.bounds(), _FAR * np.abs(seen).max(0))
-    return np.minimum(low, seen.min(0)), np.maximum(high, seen.max(0))
+    return Limits(
+        np.minimum(low, seen.min(0)),
+        np.maximum(high, seen.max(0)),
+        _FAR_REWARD * max(1.0, float(np.abs(rewards).max(initial=0.0))),
+    )
 
 
-def _limits(learner: Learner, declared: Limits | None, most: NDArray[np.float32]) -> Limits:
+def _limits(learner: Learner, declared: _Pair | None, most: NDArray[np.float32]) -> _Pair:
     normalizer, most = learner.normalizer, np.maximum(most, _FAR)
-    if normalizer.enabled and float(normalizer.count) > 0:
-        return normalizer.limits()
+    cuts = normalizer.limits() if normalizer.enabled and float(normalizer.count) > 0 else None
     if declared is None:
-        return -most, most
+        return cuts or (-most, most)
     low, high = (bound.astype(np.float64) for bound in declared)
     # What is declared for the sake of form, such as the largest float, bounds nothing.
     below, above = low > -_UNBOUNDED, high < _UNBOUNDED
+    if cuts is not None:
+        wider = np.where(below, low, np.inf), np.where(above, high, -np.inf)
+        low, high = np.minimum(cuts[0], wider[0]), np.maximum(cuts[1], wider[1])
+        return low.astype(np.float32), high.astype(np.float32)
     with np.errstate(invalid="ignore"):  # of infinite bounds
         margin = np.where(below & above, high - low, most) / _FAR
     low, high = np.where(below, low - margin, -most), np.where(above, high + margin, most)

@@ -18,16 +18,16 @@ from typing import Any, get_args
 import numpy as np
 
 from resel.deploy._c import CWeights
-from resel.deploy._check import HEADER, check_export, is_export, read_about
+from resel.deploy._check import HEADER, check_export, files_of, is_export
 from resel.deploy._document import Batch, Origin, describe_policy, longest_episode, trained_range
 from resel.deploy._header import header_of
 from resel.deploy._onnx import check_extra, onnx_model
 from resel.deploy._step import PolicyStep
 from resel.deploy._vectors import STEPS, expected, played
 from resel.envs import AnyEnv
-from resel.errors import ConfigError, DivergedError, ReselError, RunDirectoryError
+from resel.errors import ConfigError, DivergedError, RunDirectoryError
 from resel.methods import Learner
-from resel.runs import whole_directory, write_file, writing
+from resel.runs import settle, whole_directory, write_file, writing
 
 _ROWS_CHECKED = 2
 """Where any number will do."""
@@ -55,14 +55,16 @@ def export_policy(
     module = PolicyStep(learner, env.action, stochastic=stochastic)
     check_extra()
     target = Path(path).resolve()
+    with writing(f"{target} could not be looked at", "Check its permissions."):
+        settle(target, is_export)
     refuse_foreign(target)
     _check_finite(learner)
     origin = Origin(learner, env, step)
     episodes = played(learner, env, STEPS, longest_episode(learner))
     rows = _ROWS_CHECKED if batch == "dynamic" else batch
     vectors = expected(learner, module, episodes, rows)
-    seen = np.concatenate([observations for observations, _ in episodes])
-    limits = trained_range(learner, env, seen)
+    seen, rewards = (np.concatenate(each) for each in zip(*episodes, strict=True))
+    limits = trained_range(learner, env, seen, rewards)
     header, in_c = header_of(learner, env, vectors, limits, weights)
     document = {**describe_policy(origin, module.layout, batch, limits), "c": in_c}
     files = {
@@ -96,13 +98,7 @@ def refuse_foreign(path: Path) -> None:
     remedy = "Nothing was changed; choose another folder or move it away."
     if not path.is_dir():
         raise RunDirectoryError(f"{path} is a file and will not be replaced by a folder. {remedy}")
-    listed: set[str] = set()
-    if is_export(path):
-        try:
-            listed = {*read_about(path)["files"], "policy.json", "__pycache__"}
-        except ReselError:
-            listed = set()
-    foreign = sorted({entry.name for entry in path.iterdir()} - listed)
+    foreign = sorted({entry.name for entry in path.iterdir()} - files_of(path))
     if foreign:
         raise RunDirectoryError(
             f"{path} holds files that are no part of an export ({', '.join(foreign[:3])}) and will "

@@ -5,9 +5,10 @@
     action = policy.act(observation)    # reward=... too, where policy.json says so
 
 Observations and actions are the environment's own. An observation with a NaN, or far outside of
-what the policy was trained on, raises BadObservation and leaves the memory as it was;
-Policy("folder", strict=False) only warns of the latter, and acts. A model of several rows takes as
-many observations and gives as many actions; reset(row) starts an episode in one of them.
+what the policy was trained on, raises BadObservation and leaves the memory as it was, as does one
+that leads to a NaN; Policy("folder", strict=False) only warns of what is far, and acts. A model of
+several rows takes as many observations and gives as many actions; reset(row) starts an episode in
+one of them.
 """
 
 import hashlib
@@ -45,7 +46,11 @@ class Policy:
                 "policy.py that was written with it, or export again."
             )
         model = (folder / "policy.onnx").read_bytes()
-        if hashlib.sha256(model).hexdigest() != about["files"]["policy.onnx"]["sha256"]:
+        told, files = dict(about), about.get("files")
+        listed = files.get("policy.onnx") if isinstance(files, dict) else None
+        if not isinstance(listed, dict):
+            raise ValueError(f"{folder / 'policy.json'} does not list its files: it was altered.")
+        if hashlib.sha256(model).hexdigest() != listed.get("sha256"):
             raise ValueError(f"{folder / 'policy.onnx'} was altered or cut off: copy it again.")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -53,11 +58,18 @@ class Policy:
         self._session = onnxruntime.InferenceSession(
             model, options, providers=["CPUExecutionProvider"]
         )
+        del told["files"]
+        if self._session.get_modelmeta().custom_metadata_map.get("resel") != json.dumps(told):
+            raise ValueError(
+                f"{folder / 'policy.json'} is not what policy.onnx says of itself: it was altered, "
+                "or the files are of two exports. Copy both again."
+            )
         self.rows = rows if about["batch"] == "dynamic" else about["batch"]
         self._strict, self._random = strict, np.random.default_rng(seed)
         limits, end = about["observation"], float(np.finfo(np.float32).max)
         self._low = np.array([-end if x is None else x for x in limits["trained_low"]], np.float32)
         self._high = np.array([end if x is None else x for x in limits["trained_high"]], np.float32)
+        self._largest = end if about["reward_limit"] is None else about["reward_limit"]
         self._observation, self._action = about["observation"]["space"], about["action"]["space"]
         if self._action["type"] == "Box":
             ends = (self._action[end] for end in ("low", "high"))
@@ -95,6 +107,8 @@ class Policy:
             draw = getattr(self._random, about["noise"])
             feed["noise"] = draw(size=(self.rows, about["action"]["size"])).astype(np.float32)
         found = dict(zip(about["outputs"], self._session.run(None, feed), strict=True))
+        if not all(np.isfinite(each).all() for each in found.values()):
+            raise BadObservation("This leads to numbers that are not finite: nothing was done.")
         self._h, self._c = found["h_out"], found.get("c_out", self._c)
         self._steps += 1
         actions = [self._decode(each) for each in found["actions"]]
@@ -103,12 +117,13 @@ class Policy:
     def _check(self, obs: Any, reward: Any) -> None:
         """Refuse what must not reach the memory."""
         far = ~((obs >= self._low) & (obs <= self._high))  # NaN is neither
-        if far.any() or not np.isfinite(reward).all():
+        if far.any() or not (np.abs(reward) <= self._largest).all():
             if not (np.isfinite(obs).all() and np.isfinite(reward).all()):
                 raise BadObservation(
                     f"NaN or infinity in {self._names(~np.isfinite(obs)) or 'the reward'}."
                 )
-            text = f"{self._names(far)} far outside of what the policy was trained on"
+            which = self._names(far) or "the reward"
+            text = f"{which} far outside of what the policy was trained on"
             if self._strict:
                 raise BadObservation(f"{text}. Policy(..., strict=False) acts all the same.")
             warnings.warn(text, stacklevel=3)
@@ -145,7 +160,10 @@ def encode(space: Any, value: Any) -> Any:
         return np.concatenate([encode(part, value[key]) for key, part in space["spaces"]])
     if kind in ("Discrete", "MultiDiscrete"):
         counts = np.array(space["n"] if kind == "Discrete" else space["nvec"]).reshape(-1)
-        index = (np.asarray(value) - np.array(space["start"])).reshape(-1)
+        given = np.asarray(value)
+        if given.dtype.kind not in "iub":
+            raise BadObservation(f"{value!r} is no whole number, as {space} has them.")
+        index = (given - np.array(space["start"])).reshape(-1)
         if index.shape != counts.shape or (index < 0).any() or (index >= counts).any():
             raise BadObservation(f"{value!r} is not one of the choices of {space}.")
         pairs = zip(counts, index, strict=True)

@@ -22,7 +22,7 @@ from resel.methods import get_method, run_label
 from resel.reports.curves import draw
 from resel.reports.facts import changed_settings
 from resel.reports.figures import file_name
-from resel.runs import agent_step, save_agent
+from resel.runs import agent_learned, agent_step, save_agent
 from resel.tasks import get_task, short_name
 from resel.training import evaluate, evaluation_seeds
 from resel.training.threads import threads_for
@@ -69,7 +69,8 @@ def write_agent_folder(run: Path, out: Path, wanted: Wanted) -> Card:
         with threads_for(config), closing(env):
             found = evaluate(agent.actor, env, seeds)
             step = record.steps if step is None and wanted.agent == "last" else step
-            save_agent(out, agent.learner, env, step, policy_only=not wanted.whole)
+            learned = agent_learned(folder)
+            save_agent(out, agent.learner, env, step, learned=learned, policy_only=not wanted.whole)
         draw([record], out / "curve.png")
         seen = _picture(agent, config, out, seeds[:1])
     card = Card(

@@ -1,12 +1,14 @@
 """The run around a trainer: its directory, what it saves, and whether it may start or go on."""
 
-from resel.runs._files import whole_directory, write_file, write_json, writing
+from resel.runs._files import settle, whole_directory, write_file, write_json, writing
 from resel.runs._lock import Lock
 from resel.runs._reading import parse_json, read_regular
 from resel.runs.agents import (
+    agent_learned,
     agent_step,
     check_agent_origin,
     is_policy_only,
+    learned_before,
     read_agent,
     save_agent,
     saved_privileged,
@@ -18,7 +20,7 @@ from resel.runs.load_run import open_trainer, restore_newest
 from resel.runs.machine import describe_machine, differences, numeric_machine
 from resel.runs.memory import available_memory, format_bytes
 from resel.runs.metrics import MetricsLog, read_metrics
-from resel.runs.outlook import updates_planned
+from resel.runs.outlook import learning_begins, updates_by, updates_planned
 from resel.runs.own_config import MAY_DIFFER
 from resel.runs.preflight import ENDED, Resume, check_past, finished_result, saved_config
 from resel.runs.replay_log import ReplayLog, restore_trainer
@@ -47,6 +49,7 @@ __all__ = [
     "Segment",
     "SegmentReader",
     "WarmStart",
+    "agent_learned",
     "agent_step",
     "available_memory",
     "check_agent_origin",
@@ -59,6 +62,8 @@ __all__ = [
     "format_bytes",
     "is_in_use",
     "is_policy_only",
+    "learned_before",
+    "learning_begins",
     "numeric_machine",
     "open_trainer",
     "parse_json",
@@ -74,6 +79,8 @@ __all__ = [
     "save_agent",
     "saved_config",
     "saved_privileged",
+    "settle",
+    "updates_by",
     "updates_planned",
     "use_weights",
     "warm_start",

@@ -19,20 +19,21 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from resel.errors import ReselError, RunDirectoryError, StorageError
 from resel.runs._json import to_json
 
-_TEMPORARY = re.compile(r"\.tmp-.+-[0-9a-f]{8}")
+_TOKEN = 8
+_TEMPORARY = re.compile(rf"\.tmp-.+-[0-9a-f]{{{_TOKEN}}}")
 _ASIDE = ".old-"
 
 
 def temporary_sibling(path: Path) -> Path:
     """A fresh hidden name beside `path`, so that a rename stays on one file system."""
-    return path.with_name(f".tmp-{path.name}-{secrets.token_hex(4)}")
+    return path.with_name(f".tmp-{path.name}-{secrets.token_hex(_TOKEN // 2)}")
 
 
 def is_temporary(name: str) -> bool:
@@ -158,6 +159,27 @@ def remove_directory(path: Path) -> None:
     doomed = temporary_sibling(path)
     os.rename(path, doomed)
     shutil.rmtree(doomed, ignore_errors=True)
+
+
+def settle(path: Path, whole: Callable[[Path], bool]) -> None:
+    """Finish or undo what a killed process left of replacing a folder.
+
+    What waits aside goes back if `path` is not there, and else away; `whole` says whether it is
+    what belongs there.
+    """
+    aside = aside_of(path)
+    if aside.is_dir() and whole(aside):
+        if path.exists():
+            remove_directory(aside)
+        else:
+            os.rename(aside, path)
+            sync_directory(path.parent)
+    if not path.parent.is_dir():
+        return
+    ours = {temporary_sibling(own).name[:-_TOKEN] for own in (path, aside)}
+    for entry in path.parent.iterdir():
+        if is_temporary(entry.name) and entry.name[:-_TOKEN] in ours and entry.is_dir():
+            shutil.rmtree(entry, ignore_errors=True)
 
 
 def tidy(parent: Path) -> None:

@@ -15,19 +15,27 @@ from resel.tasks import source_digest
 from resel.training import check_tensors
 
 Path = str | os.PathLike[str]
-_POLICY_ONLY = "policy_only"
+_POLICY_ONLY, _LEARNED = "policy_only", "learned"
 
 _MOST_PRIVILEGED = 10**7
 """Numbers that a critic may read beside the history; a file that asks for more was altered."""
 
 
 def save_agent(
-    path: Path, learner: Learner, env: AnyEnv, step: int | None, *, policy_only: bool = False
+    path: Path,
+    learner: Learner,
+    env: AnyEnv,
+    step: int | None,
+    *,
+    learned: bool | None = False,
+    policy_only: bool = False,
 ) -> None:
     """Write an agent directory: safetensors, JSON and hashes. `step` says how far it had come.
 
-    With `policy_only` it can act, but not learn on.
+    `learned` says whether its weights were updated before the learner had them; None where that is
+    not known. With `policy_only` it can act, but not learn on.
     """
+    learned = learned if learner.updates == 0 else True
     write_bundle(
         path,
         "agent",
@@ -37,6 +45,7 @@ def save_agent(
                 "config": learner.config.to_json(),
                 "spaces": spaces_of(env),
                 "step": step,
+                **({} if learned is None else {_LEARNED: learned}),
                 **privileged_of(learner),
                 **origin_of(learner.config),
                 **({_POLICY_ONLY: True} if policy_only else {}),
@@ -79,6 +88,17 @@ def agent_step(path: Path) -> int | None:
     """The step at which the agent in a folder was saved; None for older ones, which do not say."""
     step = read_document(os.fspath(path), "agent", "agent").get("step")
     return step if type(step) is int else None
+
+
+def agent_learned(path: Path) -> bool | None:
+    """Whether the agent in a folder was ever updated; None for older ones, which do not say."""
+    return learned_before(read_document(os.fspath(path), "agent", "agent"))
+
+
+def learned_before(document: Mapping[str, Any]) -> bool | None:
+    """The same by what a saved agent says of itself."""
+    learned = document.get(_LEARNED)
+    return learned if isinstance(learned, bool) else None
 
 
 def read_agent(path: Path) -> tuple[Config, Bundle]:

@@ -13,10 +13,9 @@ def updates_planned(config: Config, schedule: Schedule) -> int:
     """How many updates a run will make; a run that is certain to make none is refused."""
     settings = config.training
     steps, warmup = settings.steps, settings.warmup_steps
-    after = max(warmup, _learn_after(config))
-    due = schedule.due(Moment(after, steps, 0, steps)) if steps > after else 0
-    if due:
+    if due := updates_by(config, schedule, steps):
         return due
+    after = _earliest(config)
     if steps > after and isinstance(schedule, PerRollout):
         raise ConfigError(
             f"A run of {steps:,} steps would learn nothing: {config.method} learns after every "
@@ -31,12 +30,24 @@ def updates_planned(config: Config, schedule: Schedule) -> int:
     )
 
 
+def updates_by(config: Config, schedule: Schedule, step: int) -> int:
+    """How many updates may have been made when a run comes to a step."""
+    after = _earliest(config)
+    return schedule.due(Moment(after, step, 0, step)) if step > after else 0
+
+
+def learning_begins(config: Config, schedule: Schedule) -> int:
+    """A step before which no update is made."""
+    rollout = schedule.steps if isinstance(schedule, PerRollout) else 0
+    return max(_earliest(config), rollout)
+
+
 def notes(settings: TrainingConfig, learner: Learner, env: AnyEnv) -> list[str]:
     """What long episodes mean for a run, in sentences."""
     if env.horizon is None:  # they may end by themselves, as episodes mostly do
         return []
     longest = env.horizon
-    begins = max(settings.warmup_steps, _learn_after(learner.config))
+    begins = _earliest(learner.config)
     called = f"An episode may last {longest:,} steps"
     found = []
     if longest >= settings.steps:
@@ -62,6 +73,6 @@ def notes(settings: TrainingConfig, learner: Learner, env: AnyEnv) -> list[str]:
     return found
 
 
-def _learn_after(config: Config) -> int:
-    """Steps before which a method makes no update, whatever the warm-up is."""
-    return int(getattr(config.algorithm, "learn_after", 0))
+def _earliest(config: Config) -> int:
+    """Steps before which no update is made: the warm-up, or longer where a method waits."""
+    return max(config.training.warmup_steps, int(getattr(config.algorithm, "learn_after", 0)))

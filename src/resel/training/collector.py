@@ -69,6 +69,7 @@ class Collector:
 
     def restart(self) -> None:
         """Begin new episodes everywhere, dropping the unfinished ones."""
+        self._torn = True  # until all have begun
         for env in self._envs:
             env.abandon()
         places = [self._place_after(row, 0, dropped=True) for row in range(len(self._envs))]
