@@ -82,8 +82,8 @@ def test_a_young_agent(tiny: dict[str, Any], capsys: Any) -> None:
 @pytest.mark.parametrize(
     ("method", "settings", "begins"),
     [
-        ("gpide-ess", {"learn_after": 500}, 500),
-        ("ppo-gru", {"num_envs": 2, "rollout_steps": 128}, 256),
+        ("gpide-ess", {"warmup_steps": 0, "learn_after": 500}, 500),
+        ("ppo-gru", {"num_envs": 4, "rollout_steps": 128}, 512),
     ],
 )
 def test_a_method_that_learns_later(
