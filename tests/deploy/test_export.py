@@ -175,7 +175,7 @@ def test_an_overflow_leaves_the_memory_alone(folders: dict[str, Path], output: i
     for each in (policy, other):
         each.act(np.zeros(3))
     session, policy._session = policy._session, Overflow(policy._session, output)
-    with pytest.raises(ValueError, match="not finite: nothing was done"):
+    with pytest.raises(ValueError, match="overflow: nothing was done"):
         policy.act(np.ones(3), 1.0)
     policy._session = session
     assert np.array_equal(policy.act(np.ones(3), 1.0), other.act(np.ones(3), 1.0))

@@ -13,6 +13,7 @@ one of them.
 
 import hashlib
 import json
+import math
 import pathlib
 import warnings
 from typing import Any
@@ -102,13 +103,14 @@ class Policy:
         if "reward" in about["inputs"]:
             last = np.array(reward, np.float32).reshape(-1, 1) * np.ones((self.rows, 1), np.float32)
             feed["reward"] = np.where(self._steps[:, None] > 0, last, np.float32(0))
-        self._check(obs, feed.get("reward", obs[:, :0]))
+        self._check(obs, feed.get("reward"))
         if "noise" in about["inputs"]:
             draw = getattr(self._random, about["noise"])
             feed["noise"] = draw(size=(self.rows, about["action"]["size"])).astype(np.float32)
         found = dict(zip(about["outputs"], self._session.run(None, feed), strict=True))
-        if not all(np.isfinite(each).all() for each in found.values()):
-            raise BadObservation("This leads to numbers that are not finite: nothing was done.")
+        squares = [float(np.vdot(each, each)) for each in found.values()]
+        if not math.isfinite(sum(squares)):  # nor is it with a NaN, or a number above 1e19
+            raise BadObservation("This makes the policy's numbers overflow: nothing was done.")
         self._h, self._c = found["h_out"], found.get("c_out", self._c)
         self._steps += 1
         actions = [self._decode(each) for each in found["actions"]]
@@ -117,8 +119,9 @@ class Policy:
     def _check(self, obs: Any, reward: Any) -> None:
         """Refuse what must not reach the memory."""
         far = ~((obs >= self._low) & (obs <= self._high))  # NaN is neither
-        if far.any() or not (np.abs(reward) <= self._largest).all():
-            if not (np.isfinite(obs).all() and np.isfinite(reward).all()):
+        wrong = reward is not None and not (np.abs(reward) <= self._largest).all()
+        if wrong or far.any():
+            if not (np.isfinite(obs).all() and (not wrong or np.isfinite(reward).all())):
                 raise BadObservation(
                     f"NaN or infinity in {self._names(~np.isfinite(obs)) or 'the reward'}."
                 )
