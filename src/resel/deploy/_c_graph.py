@@ -137,10 +137,10 @@ class _Recorder(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         given = [x for x in _leaves((args, kwargs)) if isinstance(x, Tensor)]
-        before = [x._version for x in given]
+        before = _versions(given)
         result = func(*args, **kwargs)
         if not self.resting and any(id(x) in self._known for x in given):
-            if [x._version for x in given] != before:
+            if _versions(given) != before:
                 raise CannotWriteError(
                     f"The network changes numbers in their place ({func.__name__}), which there is "
                     "no C for."
@@ -198,6 +198,11 @@ class _Recorder(TorchFunctionMode):
         """A tensor as an operation reads it."""
         known = self._known.get(id(tensor))
         return tensor if known is None else Read(known[1].cpu())
+
+
+def _versions(tensors: Sequence[Tensor]) -> list[int]:
+    """How often each was written to; what was made in inference mode does not count that."""
+    return [0 if x.is_inference() else x._version for x in tensors]
 
 
 def _leaves(tree: Any) -> list[Any]:

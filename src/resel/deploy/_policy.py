@@ -70,7 +70,8 @@ class Policy:
         limits, end = about["observation"], float(np.finfo(np.float32).max)
         self._low = np.array([-end if x is None else x for x in limits["trained_low"]], np.float32)
         self._high = np.array([end if x is None else x for x in limits["trained_high"]], np.float32)
-        self._largest = end if about["reward_limit"] is None else about["reward_limit"]
+        largest = about.get("reward_limit")
+        self._largest = end if largest is None else largest
         self._observation, self._action = about["observation"]["space"], about["action"]["space"]
         if self._action["type"] == "Box":
             ends = (self._action[end] for end in ("low", "high"))
