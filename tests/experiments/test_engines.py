@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from fake_runs import fake_job, write_run
+from fake_runs import SAVES_WHEN_ASKED, Choosy, fake_job, write_run
 
 from resel._process import LAUNCHER
 from resel.experiments.engines import Ledger, _ledger, _process, read_state, run_local, slurm_script
@@ -116,11 +116,7 @@ def test_slots_gpus_and_memory_bound_what_runs_at_once(tmp_path: Path) -> None:
 
 
 def test_interrupted_sweeps_let_their_runs_save(tmp_path: Path) -> None:
-    saves = (
-        "signal.signal(signal.SIGTERM, lambda *a: end('interrupted', 143))\n"
-        "(run / 'ready').touch(); time.sleep(60)"
-    )
-    job = fake_job(tmp_path, "run", saves)
+    job = fake_job(tmp_path, "run", SAVES_WHEN_ASKED)
     ledger = Ledger.of([job])
 
     def tick() -> None:
@@ -134,16 +130,7 @@ def test_interrupted_sweeps_let_their_runs_save(tmp_path: Path) -> None:
 
 
 def test_runs_that_nobody_needs_any_more_save_and_leave(tmp_path: Path) -> None:
-    saves = (
-        "signal.signal(signal.SIGTERM, lambda *a: end('interrupted', 143))\n"
-        "(run / 'ready').touch(); time.sleep(60)"
-    )
-    job = fake_job(tmp_path, "run", saves)
-
-    class Choosy(Ledger):
-        def unwanted(self, job: Job) -> bool:
-            return (job.run / "ready").exists()
-
+    job = fake_job(tmp_path, "run", SAVES_WHEN_ASKED)
     ledger = Choosy.of([job], attempts=1)
     run_local(ledger, lambda: None, slots=1)
     assert json.loads((job.run / "result.json").read_text())["status"] == "interrupted"
@@ -152,11 +139,7 @@ def test_runs_that_nobody_needs_any_more_save_and_leave(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells children")
 def test_runs_save_when_the_sweep_is_killed(tmp_path: Path) -> None:
-    saves = (
-        "signal.signal(signal.SIGTERM, lambda *a: end('interrupted', 143))\n"
-        "(run / 'ready').touch(); time.sleep(60)"
-    )
-    job = fake_job(tmp_path, "run", saves)
+    job = fake_job(tmp_path, "run", SAVES_WHEN_ASKED)
     script = (
         "import runpy, pathlib\n"
         f"start = runpy.run_path({_process.__file__!r})['start']\n"

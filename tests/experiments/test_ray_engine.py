@@ -9,12 +9,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from fake_runs import fake_job, write_run
+from fake_runs import SAVES_WHEN_ASKED, Choosy, fake_job, write_run
 
 from resel.errors import ConfigError, MissingDependencyError
 from resel.experiments.engines import Ledger, _ledger, run_ray
 from resel.experiments.engines import ray as engine
-from resel.experiments.plan import Job
 from resel.runs import RunDirectory, is_in_use
 
 
@@ -53,16 +52,7 @@ def test_one_machine(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_runs_that_nobody_needs_any_more_save_and_leave(tmp_path: Path) -> None:
-    saves = (
-        "signal.signal(signal.SIGTERM, lambda *a: end('interrupted', 143))\n"
-        "(run / 'ready').touch(); time.sleep(60)"
-    )
-    job = fake_job(tmp_path, "run", saves)
-
-    class Choosy(Ledger):
-        def unwanted(self, job: Job) -> bool:
-            return (job.run / "ready").exists()
-
+    job = fake_job(tmp_path, "run", SAVES_WHEN_ASKED)
     ledger = Choosy.of([job], attempts=1)
     run_ray(ledger, lambda: None, slots=1, address=None)
     deadline = time.monotonic() + 30

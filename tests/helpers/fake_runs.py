@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from resel.experiments.engines import Ledger
 from resel.experiments.plan import Job
 
 _SCRIPT = """
@@ -23,6 +24,19 @@ def end(status, code):
         file.write(f"{time.monotonic()}\\n")
     sys.exit(code)
 """
+
+
+SAVES_WHEN_ASKED = (
+    "signal.signal(signal.SIGTERM, lambda *a: end('interrupted', 143))\n"
+    "(run / 'ready').touch(); time.sleep(60)"
+)
+
+
+class Choosy(Ledger):
+    """Does not want a run any more as soon as that is ready."""
+
+    def unwanted(self, job: Job) -> bool:
+        return (job.run / "ready").exists()
 
 
 def fake_job(folder: Path, name: str, does: str = "end('completed', 0)", **more: Any) -> Job:
