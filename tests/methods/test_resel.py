@@ -117,6 +117,18 @@ def test_the_temperature_starts_at_one_and_steers_to_the_target_entropy() -> Non
     assert learner.temperature.log_alpha.item() == pytest.approx(expected, rel=1e-4)
 
 
+def test_the_temperature_has_a_floor() -> None:
+    learner = make_learner(lr_alpha=50.0, alpha_min=0.01, target_entropy_scale=50.0)
+    for number in range(3):
+        learner.update(make_batch(BOX, number))
+    assert learner.temperature.value.item() == pytest.approx(0.01)
+    free = make_learner(lr_alpha=500.0, target_entropy_scale=50.0)
+    free.update(make_batch(BOX))
+    assert 0 < free.temperature.value.item() < 1e-15, "values are divided by it"
+    with pytest.raises(ConfigError, match=r"alpha_min=2.0 is above alpha_start=1.0"):
+        make_learner(alpha_min=2.0)
+
+
 @pytest.mark.parametrize(
     ("dims", "coefficient", "expected"),
     [

@@ -126,6 +126,9 @@ class RESeLKeywords(LoopKeywords, total=False):
     """Keep the temperature at this value; None tunes it to the target entropy."""
     alpha_start: float
     """Where a tuned temperature starts."""
+    alpha_min: float
+    """A tuned temperature is kept above this. Where the policy cannot be as sure as its target
+    entropy says, because the critic is not, the temperature would fall for ever."""
     n_critics: int
     """Critic heads in the ensemble."""
     subset_size: int
@@ -241,6 +244,9 @@ class AgentKeywords(LoopKeywords, total=False):
     """Keep the temperature at this value; None tunes it to the target entropy."""
     alpha_start: float
     """Where a tuned temperature starts."""
+    alpha_min: float
+    """A tuned temperature is kept above this. Where the policy cannot be as sure as its target
+    entropy says, because the critic is not, the temperature would fall for ever."""
     n_critics: int
     """Critic heads in the ensemble."""
     subset_size: int

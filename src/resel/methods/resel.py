@@ -80,6 +80,9 @@ class ReselSettings(CriticObservations, EncoderRate):
     """Keep the temperature at this value; None tunes it to the target entropy."""
     alpha_start: float = 1.0
     """Where a tuned temperature starts."""
+    alpha_min: float = 0.0
+    """A tuned temperature is kept above this. Where the policy cannot be as sure as its target
+    entropy says, because the critic is not, the temperature would fall for ever."""
     n_critics: Count = 8
     """Critic heads in the ensemble."""
     subset_size: Count = 2
@@ -119,7 +122,11 @@ class ReselSettings(CriticObservations, EncoderRate):
         )
         between(self, 0.0, 1.0, "gamma", "tau")
         finite(self, "target_entropy_scale")
-        between(self, 0.0, math.inf, "alpha")
+        between(self, 0.0, math.inf, "alpha", "alpha_min")
+        if self.alpha_min > self.alpha_start:
+            raise ConfigError(
+                f"alpha_min={self.alpha_min} is above alpha_start={self.alpha_start}: lower it."
+            )
         if self.subset_size > self.n_critics:
             raise ConfigError(
                 f"subset_size={self.subset_size} heads cannot be drawn from "
@@ -162,6 +169,7 @@ class ReselLearner(Learner):
             weight_decay=0.01 if settings.released_details else 0.0,
             largest_log=1.0 if settings.released_details else None,
             start=settings.alpha_start,
+            smallest=settings.alpha_min,
         )
         self.generators["subset"] = torch_stream(self.seed, "target-heads")
         self.clamp = TargetClamp(
