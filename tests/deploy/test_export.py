@@ -22,9 +22,10 @@ from exported import config_of
 from gymnasium import spaces
 from method_cases import small_learner
 
-from resel import RESeL
+from resel import Agent, RESeL
 from resel.deploy import TOLERANCE, check_export, find_compiler, open_policy, trained_range
 from resel.deploy._export import refuse_foreign
+from resel.deploy._vectors import Vectors
 from resel.envs import CheckedEnv
 from resel.errors import (
     ConfigError,
@@ -140,7 +141,8 @@ print(policy.act([0.1, 0.2, 0.3], 1.0).tolist())
     [
         ([0.0, np.nan, 0.0], r"NaN or infinity in observation\[1\]"),
         ([np.inf, 0.0, np.nan], r"NaN or infinity in observation\[0\], observation\[2\]"),
-        ([0.0, 0.0, 1e6], r"observation\[2\] far outside of what the policy was trained on"),
+        ([0.0, 0.0, 1e6], r"observation\[2\] far outside of what .* was trained on: 1e\+06, not -"),
+        ("abc", r"'abc'.* are no numbers"),
         ([0.0, 0.0], r"Shape \[2\] instead of \[3\]"),
     ],
 )
@@ -206,6 +208,17 @@ def test_choices_are_whole_numbers(value: Any) -> None:
         with pytest.raises(BadObservation, match="no whole number"):
             encode(told, value)
         assert encode(told, np.array([1])).tolist() == [0, 1, 0]
+
+
+def test_a_memory_that_amplifies_rounding_is_checked_all_the_same(tmp_path: Path) -> None:
+    """Its episodes in the check are short: after some tens of steps two runtimes differ."""
+    agent = Agent.load("zoo:pendulum-v")
+    agent.export(tmp_path / "out")
+    vectors = Vectors.from_bytes((tmp_path / "out/check.npz").read_bytes(), "")
+    assert len(vectors.start) == 1000 and 50 < vectors.start.sum() < 400
+    outcome = check_export(tmp_path / "out", compiles=False)["ONNX Runtime"]
+    assert outcome is not None and outcome.worst is not None and outcome.worst < 1e-5
+    agent.close()
 
 
 def test_far_observations_may_be_acted_on(folders: dict[str, Path]) -> None:
@@ -336,6 +349,9 @@ def test_the_loader_says_what_was_altered(folders: dict[str, Path], tmp_path: Pa
         _told(**{**whole, "files": files})(folder)
         with pytest.raises(ValueError, match="does not list its files"):
             open_policy(folder)
+    (folder / "policy.json").write_text("{")
+    with pytest.raises(ValueError, match=r"policy.json was altered or cut off"):
+        open_policy(folder)
 
 
 def test_another_policy_is_found_out(folders: dict[str, Path], tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_it_is_what_its_spec_says(task: Any) -> None:
     """One that declares other observations than it gives, or odd numbers, would warn or raise."""
     pytest.importorskip("minigrid")
     env = CheckedEnv(make_env(task.id))
-    assert env.observation.images == (ImageShape(7, 7, 3, False, 10),)
+    assert env.observation.images == (ImageShape(7, 7, 20, False, 1),)
     assert (env.observation.size, env.action.size) == (task.observation_size, task.action_size)
     rng, longest = np.random.default_rng(0), 0
     for seed in range(2):
@@ -77,11 +77,16 @@ def test_the_way_to_the_same_thing_pays() -> None:
     env.close()
 
 
-def test_the_preset_reads_images() -> None:
+def test_the_preset_reads_cells_without_convolutions() -> None:
     assert get_task(f"minigrid:{SMALLEST}") is get_task(SMALLEST) is FAMILY[0]
     for preset in ("paper", "small"):
         own = task_settings(SMALLEST, preset)
-        assert own["image_channels"] == 8 and own["policy_kl"] == "forward"
+        assert own["image_channels"] == 0 and own["policy_kl"] == "forward"
+        assert (own["exploration_epsilon"], own["noise_hold"], own["warmup_steps"]) == (
+            1.0,
+            4,
+            3000,
+        )
 
 
 def test_any_other_world_without_its_mission(
@@ -89,8 +94,16 @@ def test_any_other_world_without_its_mission(
 ) -> None:
     pytest.importorskip("minigrid")
     env = make_env("resel.tasks.minigrid:grid_env", env_kwargs={"world": "MiniGrid-DoorKey-5x5-v0"})
-    assert env.observation_space.shape == (7, 7, 3) and type(env.unwrapped).__name__ == "DoorKeyEnv"
+    assert type(env.unwrapped).__name__ == "DoorKeyEnv"
+    planes = env.reset(seed=1)[0]
     env.close()
+    given = {"world": "MiniGrid-DoorKey-5x5-v0", "one_hot": False}
+    env = make_env("resel.tasks.minigrid:grid_env", env_kwargs=given)
+    numbers = env.reset(seed=1)[0]
+    env.close()
+    assert (planes.shape, numbers.shape) == ((7, 7, 20), (7, 7, 3))
+    assert np.array_equal(planes[..., :11].argmax(-1), numbers[..., 0])
+    assert (planes.sum(-1) == 3).all(), "an object, a colour and a state"
     with pytest.raises(ConfigError, match="world='Pendulum-v1' is none of MiniGrid's"):
         make_env("resel.tasks.minigrid:grid_env", env_kwargs={"world": "Pendulum-v1"})
     words = refused(capsys, "train", "minigrid:MiniGrid-DoorKey-5x5-v0", "--run-dir", "run")

@@ -39,6 +39,10 @@ Count = Annotated[
 """An integer that the command line also takes as `1.5e6`."""
 
 
+_PYTHON = {"True": True, "False": False, "None": None}
+"""Words of Python beside those of JSON."""
+
+
 def parse_env_kwargs(words: Sequence[str]) -> dict[str, Any]:
     """Arguments as people write them: `length=40 noise=0.2 split=test`."""
     found: dict[str, Any] = {}
@@ -49,7 +53,7 @@ def parse_env_kwargs(words: Sequence[str]) -> dict[str, Any]:
         try:
             found[name] = json.loads(text)
         except ValueError:
-            found[name] = text
+            found[name] = _PYTHON.get(text, text)
     return found
 
 

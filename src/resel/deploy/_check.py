@@ -97,6 +97,8 @@ def check_export(path: Path, *, compiles: bool = True) -> dict[str, Outcome | No
         found: dict[str, Outcome | None] = {"ONNX Runtime": compare(session, vectors, about)}
         if compiles and HEADER in files:
             found["C"] = check_header(files[HEADER].decode(), vectors, about)
+    except ReselError:
+        raise
     except (LookupError, ValueError) as error:
         raise DamagedFileError(f"The check of {path} cannot be run: {error}.") from error
     for runtime, outcome in found.items():

@@ -40,7 +40,11 @@ class Policy:
         seed: int | None = None,
     ) -> None:
         folder = pathlib.Path(folder)
-        self.about = about = json.loads((folder / "policy.json").read_text(encoding="utf-8"))
+        text = (folder / "policy.json").read_text(encoding="utf-8")
+        try:
+            self.about = about = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"{folder / 'policy.json'} was altered or cut off: {error}") from None
         if (about.get("format"), about.get("version")) != (FORMAT, VERSION):
             raise ValueError(
                 f"{folder} is not an export of version {VERSION}, which this file reads: use the "
@@ -126,8 +130,11 @@ class Policy:
                 raise BadObservation(
                     f"NaN or infinity in {self._names(~np.isfinite(obs)) or 'the reward'}."
                 )
-            which = self._names(far) or "the reward"
-            text = f"{which} far outside of what the policy was trained on"
+            which, limits = self._names(far) or "the reward", f"up to {self._largest:g}"
+            value = np.max(np.abs(reward)) if wrong else 0.0
+            for row, i in np.argwhere(far)[:1]:
+                value, limits = obs[row, i], f"{self._low[i]:g} to {self._high[i]:g}"
+            text = f"{which} far outside of what the policy was trained on: {value:g}, not {limits}"
             if self._strict:
                 raise BadObservation(f"{text}. Policy(..., strict=False) acts all the same.")
             warnings.warn(text, stacklevel=3)
@@ -172,7 +179,10 @@ def encode(space: Any, value: Any) -> Any:
             raise BadObservation(f"{value!r} is not one of the choices of {space}.")
         pairs = zip(counts, index, strict=True)
         return np.concatenate([np.eye(n, dtype=np.float32)[i] for n, i in pairs])
-    array = np.array(value, np.float32)
+    try:
+        array = np.array(value, np.float32)
+    except (ValueError, TypeError) as error:
+        raise BadObservation(f"{value!r} are no numbers: {error}") from None
     if list(array.shape) != space["shape"]:
         raise BadObservation(f"Shape {list(array.shape)} instead of {space['shape']}.")
     return array.reshape(-1)

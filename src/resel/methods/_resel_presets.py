@@ -110,8 +110,15 @@ _SMALL_TASKS: dict[str, Settings] = {
         "deviation_episodes": 0.25,
     },
 }
-_SMALL_FAMILIES: dict[str, Settings] = {"MiniGrid": _SMALL_TASKS["TMaze-v0"]}
-"""By family: those of MiniGrid are mazes with a cue as well."""
+_SMALL_FAMILIES: dict[str, Settings] = {
+    # Mazes with a cue as well, but one that is met only by turning round.
+    "MiniGrid": {
+        **_SMALL_TASKS["TMaze-v0"],
+        "critic_episodes": 0.25,
+        "exploration_epsilon": 1.0,
+        "noise_hold": 4,
+    }
+}
 
 
 def preset(task: TaskSpec | None, name: str) -> Mapping[str, Any] | None:

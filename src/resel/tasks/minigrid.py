@@ -25,8 +25,8 @@ _MINIGRID = Needs(extra="minigrid", module="minigrid")
 _MEMORY = {"S7": 7, "S9": 9, "S11": 11, "S13": 13, "S13Random": 13, "S17Random": 17}
 """Sizes of the grid, walls included, by how MiniGrid calls them."""
 _SUMMARY = "See a key or a ball, walk down the hallway, go to the same thing at its end."
-_CELLS, _KINDS = 7 * 7, 3
-"""What is seen: of each cell the object, its colour and its state."""
+_CELLS, _KINDS = 7 * 7, 11 + 6 + 3
+"""What is seen: of each cell which object it is, which colour and which state."""
 
 
 def tasks() -> Iterator[TaskSpec]:
@@ -43,17 +43,17 @@ def tasks() -> Iterator[TaskSpec]:
             observation_size=_CELLS * _KINDS,
             action_size=7,
             settings={**SETTINGS, "steps": 50_000, "eval_episodes": 50},
-            hints={"gamma": 0.97, "image_channels": 8},
+            hints={"gamma": 0.97, "image_channels": 0, "warmup_steps": 3000},
             needs=_MINIGRID,
         )
 
 
 def grid_env(
-    world: str, render_mode: str | None = None, one_hot: bool = False, **arguments: Any
+    world: str, render_mode: str | None = None, one_hot: bool = True, **arguments: Any
 ) -> gymnasium.Env[Any, Any]:
     """The entry point of the family: a world by the name MiniGrid registers it under.
 
-    With `one_hot`, a cell is a plane for each object, colour and state instead of three numbers.
+    Of a cell there is a plane for each object, colour and state; without `one_hot`, three numbers.
     """
     load(_MINIGRID.module, _MINIGRID)  # registers all of them
     wrappers = load("minigrid.wrappers", _MINIGRID)
