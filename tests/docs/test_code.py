@@ -31,9 +31,7 @@ _FEWER = {
     "docs/diagnostics.md": {"episodes=40": "episodes=5", "episodes=20": "episodes=2"},
     "docs/coming-from.md": {"model.learn(1_000)": "model.learn(120)"},
     "docs/results/real/README.md": {"n = 200_000": "n = 2_000"},
-    "docs/results/minigrid/README.md": {
-        "1_200, 4_000, 300": "40, 500, 10"
-    },
+    "docs/results/minigrid/README.md": {"1_200, 4_000, 300": "40, 500, 10"},
 }
 """What a page takes long for, and what is done instead."""
 _SLOW = {"docs/diagnostics.md", "docs/tutorials/reading-a-diagnosis.md"}
