@@ -114,6 +114,7 @@ _SMALL_FAMILIES: dict[str, Settings] = {
     # Mazes with a cue as well, but one that is met only by turning round.
     "MiniGrid": {
         **_SMALL_TASKS["TMaze-v0"],
+        "warmup_steps": 3000,
         "critic_episodes": 0.25,
         "exploration_epsilon": 1.0,
         "noise_hold": 4,

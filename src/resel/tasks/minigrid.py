@@ -43,7 +43,7 @@ def tasks() -> Iterator[TaskSpec]:
             observation_size=_CELLS * _KINDS,
             action_size=7,
             settings={**SETTINGS, "steps": 50_000, "eval_episodes": 50},
-            hints={"gamma": 0.97, "image_channels": 0, "warmup_steps": 3000},
+            hints={"gamma": 0.97, "image_channels": 0},
             needs=_MINIGRID,
         )
 
