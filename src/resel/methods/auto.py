@@ -148,8 +148,6 @@ def _of_spaces(method: Method, world: World) -> Iterator[Choice]:
         if hasattr(method.settings, "lr_alpha"):  # exp(Q / alpha) needs a temperature
             yield Choice("critic_episodes", 0.5, reason)
         yield Choice("deviation_episodes", 0.25, reason)
-        yield Choice("exploration_epsilon", 0.3, reason)
-        yield Choice("noise_hold", 16, "Discrete actions: random ones that add up")
     else:
         yield Choice("noise_hold", 4, "Box actions: noise that adds up")
 
