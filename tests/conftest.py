@@ -18,7 +18,7 @@ from resel.config import Config
 from resel.envs import CheckedEnv
 from resel.training import Trainer
 
-pytest_plugins = ["reliability_report"]
+pytest_plugins = ["ray_environment", "reliability_report"]
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background of a script, which would hand this down to the processes of tests.

@@ -213,6 +213,31 @@ def test_the_trial_of_a_killed_worker_is_taken_up(monkeypatch: Any) -> None:
     assert [row["status"] for row in table()] == ["complete"]
 
 
+@pytest.mark.slow
+def test_two_commands_work_on_one_study() -> None:
+    rule = "(run / 'ready').touch()\nwhile len(list(run.parents[1].rglob('ready'))) < 2: "
+    rule += "time.sleep(0.05)\nscore = 1.0"  # the first two trials wait for each other
+    argv = [sys.executable, fake_training.__file__, rule, *TWO, "--trials", "5"]
+    workers = [subprocess.Popen(argv, stdout=subprocess.DEVNULL) for _ in range(2)]
+    try:
+        assert [worker.wait(120) for worker in workers] == [0, 0]
+    finally:
+        for worker in workers:
+            worker.kill()
+    assert [row["status"] for row in table()] == ["complete"] * 5
+    assert len(runs()) == 5, "no trial was made twice or beyond what was asked for"
+    assert all(len((run / "calls").read_text().splitlines()) == 1 for run in runs())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray's own, in whatever release is installed
+def test_trials_on_ray(monkeypatch: Any, ray_environment: None) -> None:
+    trains(monkeypatch, GAMMA)
+    assert main([*TWO, "--trials", "4", "--workers", "2", "--engine", "ray"]) == 0
+    assert [row["status"] for row in table()] == ["complete"] * 4
+    assert read_preset("out/preset.json").settings["gamma"] == 0.99
+
+
 def test_a_study_is_about_one_thing(monkeypatch: Any, capsys: Any) -> None:
     trains(monkeypatch, GAMMA)
     assert main([*TWO, "--trials", "1"]) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,8 @@ from resel.tuning._search import Search
 _ABOUT = "resel"
 """The attribute of a study that says what it is about."""
 _PATIENCE = 60.0
+_PAUSES = (0.2, 0.5, 1.0, 2.0)
+"""Seconds between attempts to begin a study that another worker begins too."""
 _FIRST = 5
 """Trials that are drawn at random, and that none is measured against."""
 _PRUNE_AFTER = 0.25
@@ -36,15 +39,7 @@ def open_study(search: Search) -> Any:
     library = optuna()
     library.logging.set_verbosity(library.logging.ERROR)
     try:
-        study = library.create_study(
-            storage=_storage(library, search.storage_url),
-            study_name=search.study,
-            direction="maximize",
-            load_if_exists=True,
-            # Without a seed: workers that share one would all try the same.
-            sampler=library.samplers.TPESampler(n_startup_trials=_FIRST, multivariate=True),
-            pruner=_pruner(library, search),
-        )
+        study = _begun(library, search)
         _check(study, search)
         known = study.get_trials(deepcopy=False)
         if not known:  # what is known to work comes first
@@ -59,6 +54,30 @@ def open_study(search: Search) -> Any:
             "reached, and that its driver is installed; without --storage the study is a file in "
             "--out."
         ) from error
+
+
+def _begun(library: Any, search: Search) -> Any:
+    """The study; of two that make the tables of a new storage at once, one finds them made."""
+    for pause in _PAUSES:
+        try:
+            return _created(library, search)
+        except Exception as error:
+            if type(error).__name__ != "IntegrityError" and "already exists" not in str(error):
+                raise
+            time.sleep(pause)
+    return _created(library, search)
+
+
+def _created(library: Any, search: Search) -> Any:
+    return library.create_study(
+        storage=_storage(library, search.storage_url),
+        study_name=search.study,
+        direction="maximize",
+        load_if_exists=True,
+        # Without a seed: workers that share one would all try the same.
+        sampler=library.samplers.TPESampler(n_startup_trials=_FIRST, multivariate=True),
+        pruner=_pruner(library, search),
+    )
 
 
 def _storage(library: Any, url: str) -> Any:
