@@ -208,6 +208,19 @@ def test_evaluating_with_other_arguments(tiny: dict[str, Any], toy: Any) -> None
     assert pendulum.evaluate(1, env_kwargs={"g": 1.0}) != pendulum.evaluate(1)
 
 
+def test_evaluating_in_an_environment_of_the_caller(tiny: dict[str, Any], toy: Any) -> None:
+    agent = RESeL(toy, **tiny)
+    own = toy()
+    assert agent.evaluate(3, env=own) == agent.evaluate(3, env=toy) == agent.evaluate(3)
+    assert own.reset(seed=1)  # it is not closed
+    with pytest.raises(ConfigError, match="give one of the two"):
+        agent.evaluate(3, env=toy, env_kwargs={"length": 9})
+    with pytest.raises(UnsupportedSpaceError):
+        agent.evaluate(3, env="CartPole-v1")
+    with pytest.raises(ConfigError, match="env=3 is neither a name"):
+        agent.evaluate(3, env=3)  # type: ignore[arg-type]
+
+
 def test_evaluating_where_the_spaces_differ(tiny: dict[str, Any], toy: Any) -> None:
     agent = RESeL("FrozenLake-v1", **tiny)
     with pytest.raises(UnsupportedSpaceError, match=r"trained on spaces .* the evaluation env"):

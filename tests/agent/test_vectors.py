@@ -210,9 +210,11 @@ def test_a_config_for_another_number(tiny: dict[str, Any]) -> None:
 
 
 def test_what_the_preset_auto_sees() -> None:
-    agent = RESeL(gymnasium.make_vec("Pendulum-v1", 2, "sync"), device="cpu", size="tiny")
+    asked = {"device": "cpu", "size": "tiny", "warmup_steps": 70}
+    agent = RESeL(gymnasium.make_vec("Pendulum-v1", 2, "sync"), **asked)
     chosen = {choice.name: choice.value for choice in agent.choices}
     assert chosen["batch_steps"] == 400 and agent._env.horizon == 200
+    assert "warmup_steps" not in chosen, "it was asked for"
 
 
 def test_a_method_that_asks_for_tasks(toy: Any) -> None:

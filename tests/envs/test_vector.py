@@ -466,6 +466,14 @@ def test_the_last_observation_has_to_be_told(tiny: dict[str, Any]) -> None:
     assert trajectory.observations.tolist() == [[0, 0, 0], [0.5, 0.5, 0.5]]
 
 
+def test_a_vector_that_says_the_wrong_mode(toy: Any, tiny: dict[str, Any]) -> None:
+    envs = SyncVectorEnv([lambda: toy(length=3)] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
+    envs.metadata = {**envs.metadata, "autoreset_mode": AutoresetMode.NEXT_STEP}
+    collector = collector_of(vector_rows(envs), tiny)
+    with pytest.raises(EnvironmentFault, match=r"put its own mode into metadata"):
+        collect(collector, 6)
+
+
 @pytest.mark.parametrize("told", [0.5, None])
 def test_infos_as_a_list(told: float | None, tiny: dict[str, Any]) -> None:
     final = {} if told is None else {"final_obs": np.full(3, told, np.float32)}

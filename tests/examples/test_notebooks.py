@@ -18,7 +18,7 @@ def _code(book: Any) -> list[Any]:
 
 
 def test_there_are_some() -> None:
-    assert {"first_agent", "amplification"} <= {path.stem for path in NOTEBOOKS}
+    assert {"first_agent", "amplification", "memory_task"} == {path.stem for path in NOTEBOOKS}
 
 
 @each

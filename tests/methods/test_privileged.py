@@ -358,6 +358,7 @@ def test_a_signal_that_stops_is_told_with_its_step(toy: Any, tiny: dict[str, Any
         EnvironmentFault, match=r"step 3 of an episode: there is no info\['speed'\]"
     ):
         agent.learn(60)
+    assert agent.evaluate(2)[0] == pytest.approx(agent.evaluate(2, env=toy)[0])  # needs none
     words = "there is no info['sped'] (there is: speed) at the first reset"
     with pytest.raises(ConfigError, match=re.escape(words)):
         RESeL(Forgetful, critic_observations="sped", **tiny, preset="small")

@@ -48,6 +48,7 @@ from resel.methods import (
     check_episodes,
     default_method,
     get_method,
+    not_overruled,
 )
 from resel.randomness import draw_seed, torch_stream
 from resel.runs import (
@@ -150,6 +151,7 @@ class Agent:
             config = configure(
                 task, method=method, preset=preset, size=size, world=world, **settings
             )
+            self.choices = not_overruled(self.choices, config.flat())
         elif not isinstance(config, Config):
             raise ConfigError(
                 f"config={config!r} is a {type(config).__name__}: it must be a resel.Config. Pass "
@@ -346,17 +348,31 @@ class Agent:
         self,
         episodes: int = 10,
         *,
+        env: str | Env | EnvFactory | None = None,
         seed: int | None = None,
         env_kwargs: Mapping[str, Any] | None = None,
     ) -> tuple[float, float]:
         """Mean and deviation of the return of the deterministic policy.
 
-        `env_kwargs` are arguments of the task in which it is to differ from the training, as in
+        It is played in `env`, given like that of the agent, or in an environment like those of the
+        training. `env_kwargs` are arguments of the task in which that is to differ from them, as in
         `{"length": 40}`. An agent made from one environment alone plays in that, which ends its
         unfinished episode.
         """
         rng = np.random.default_rng(self.config.training.seed if seed is None else seed)
         seeds = [draw_seed(rng) for _ in range(whole_number("evaluate", episodes))]
+        if env is not None and env_kwargs:
+            raise ConfigError(
+                "evaluate(env=..., env_kwargs=...): the arguments are of an environment that is "
+                "made here: give one of the two."
+            )
+        if env is not None:
+            given = evaluation_env(env, self.config, self._env, self.critic_signal, "env")
+            with threads_for(self.config):
+                result = evaluate(self._trainer.actor, given, seeds)
+            if not isinstance(env, gymnasium.Env):  # made here
+                given.close()
+            return result.return_mean, result.return_std
         if env_kwargs:
             with closing(self.make_evaluation_env(env_kwargs)) as other, threads_for(self.config):
                 result = evaluate(self._trainer.actor, other, seeds)
@@ -388,8 +404,8 @@ class Agent:
         if not self.config.task:
             raise ConfigError(
                 "The agent was made from an environment without a name, whose arguments are not "
-                "known: make the other environment, and pass it as learn(..., eval_env=...) or "
-                "load(..., env=...)."
+                "known: make the other environment, and pass it as evaluate(env=...) or "
+                "learn(..., eval_env=...)."
             )
         own = self.config.training
         config = self.config.replace(env_kwargs={**own.env_kwargs, **(env_kwargs or {})})
@@ -397,7 +413,7 @@ class Agent:
             make_task(config, evaluation=True, render_mode=render_mode),
             name="The evaluation environment",
             longest=own.buffer_steps,
-            signal=self.critic_signal,
+            signal=self.critic_signal and self.critic_signal.to_evaluate(),
         )
         check_spaces(checked, spaces_of(self._env), "the evaluation environment")
         check_episodes(config, checked)
@@ -485,8 +501,10 @@ class Agent:
             )
         if env is None and not config.task:
             raise ConfigError(
-                f"The agent at {os.fspath(path)} was trained on an environment without a name: "
-                f"pass it as {cls.__name__}.load(path, env=...)."
+                f"The agent at {os.fspath(path)} was trained on an environment without a name, "
+                f"as vectors and environments that a program makes are: pass one like it, or its "
+                f"name, as {cls.__name__}.load(path, env=...), in a program; what is loaded can "
+                "act, be evaluated and be exported there."
             )
         trained = config
         # The machine may be another one, and acting needs no processes.

@@ -100,26 +100,31 @@ def check_separate(envs: Sequence[AnyEnv]) -> None:
 
 
 def evaluation_env(
-    env: str | Env | EnvFactory, config: Config, own: AnyEnv, signal: CriticSignal | None
+    env: str | Env | EnvFactory,
+    config: Config,
+    own: AnyEnv,
+    signal: CriticSignal | None,
+    argument: str = "eval_env",
 ) -> CheckedEnv:
     """The caller's environment to evaluate in, refused if an agent of `own` cannot act there."""
     made: Any = env
     if isinstance(env, gymnasium.vector.VectorEnv):  # EnvPool's are both
         raise ConfigError(
-            f"eval_env={env!r} is several environments in one: give a single one, of which one "
+            f"{argument}={env!r} is several environments in one: give a single one, of which one "
             "episode is played after the other."
         )
     if isinstance(env, str):
         made = make_task(config.replace(task=env), evaluation=True)
     elif not isinstance(env, gymnasium.Env):
-        made = build(env, "eval_env") if callable(env) else None
+        made = build(env, argument) if callable(env) else None
     if made is None:
         raise ConfigError(
-            f"eval_env={env!r} is neither a name, nor an environment, nor a function that "
+            f"{argument}={env!r} is neither a name, nor an environment, nor a function that "
             "makes one."
         )
+    signal = signal and signal.to_evaluate()
     checked = CheckedEnv(made, name="The evaluation environment", signal=signal)
-    check_spaces(checked, spaces_of(own), "eval_env")
+    check_spaces(checked, spaces_of(own), argument)
     check_episodes(config.replace(task=env if isinstance(env, str) else ""), checked)
     check_separate([own, checked])
     return checked

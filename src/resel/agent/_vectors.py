@@ -53,7 +53,7 @@ def no_evaluation(env: AnyEnv) -> str | None:
         return None
     return (
         f"The vector of {env.vector.title} does not say how one of its environments is made alone: "
-        "pass one to evaluate in as learn(..., eval_env=...)."
+        "pass one to evaluate in as learn(..., eval_env=...) or evaluate(env=...)."
     )
 
 
@@ -85,6 +85,7 @@ def envs_of_vector(
     single = one_alone(envs)
     if single is None:
         return rows, None
+    options["signal"] = signal and signal.to_evaluate()
     evaluation = CheckedEnv(single, name="The evaluation environment", **options)
     if spaces_of(evaluation) == spaces_of(rows[0]):
         return rows, evaluation

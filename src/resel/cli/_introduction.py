@@ -73,7 +73,8 @@ def _plan(run: Run) -> Table:
 def _of_critic(learner: Learner) -> list[tuple[str, str]]:
     """What the critic reads and the policy does not, if there is such."""
     count, named = learner.dims.privileged, getattr(learner.settings, "critic_observations", None)
-    return [("critic", f"also reads {named} ({count} numbers a step)")] if count else []
+    numbers = "1 number" if count == 1 else f"{count} numbers"
+    return [("critic", f"also reads {named} ({numbers} a step)")] if count else []
 
 
 def _every(steps: int, what: str) -> str:

@@ -29,6 +29,7 @@ from resel.methods import (
     get_method,
     is_preset_file,
     methods,
+    not_overruled,
     run_label,
 )
 from resel.networks import encoders
@@ -212,12 +213,9 @@ def _show(choices: Sequence[Choice], config: Config) -> None:
     """Every choice of the preset `auto` that was not overruled, with its reason."""
     if not choices:
         return
-    here = config.flat()
     table = Table("setting", "value", "reason", box=None)
-    for name, value, reason in choices:
-        if here.get(name, value) == value and (name in here or name == "size"):
-            shown = f"{value:,}" if type(value) is int else str(value)
-            table.add_row(name, shown, reason)
+    for name, value, reason in not_overruled(choices, config.flat()):
+        table.add_row(name, f"{value:,}" if type(value) is int else str(value), reason)
     OUT.print("Nobody has made settings for this environment; the preset auto chose:")
     print_table(table)
 

@@ -40,8 +40,11 @@ class Policy:
         seed: int | None = None,
     ) -> None:
         folder = pathlib.Path(folder)
-        text = (folder / "policy.json").read_text(encoding="utf-8")
+        for name in ("policy.json", "policy.onnx"):
+            if not (folder / name).is_file():
+                raise FileNotFoundError(f"No {name} in {folder}: give a folder of `resel export`.")
         try:
+            text = (folder / "policy.json").read_text(encoding="utf-8")
             self.about = about = json.loads(text)
         except ValueError as error:
             raise ValueError(f"{folder / 'policy.json'} was altered or cut off: {error}") from None
@@ -182,7 +185,7 @@ def encode(space: Any, value: Any) -> Any:
     try:
         array = np.array(value, np.float32)
     except (ValueError, TypeError) as error:
-        raise BadObservation(f"{value!r} are no numbers: {error}") from None
+        raise BadObservation(f"{value!r} is not made of numbers: {error}") from None
     if list(array.shape) != space["shape"]:
         raise BadObservation(f"Shape {list(array.shape)} instead of {space['shape']}.")
     return array.reshape(-1)

@@ -154,7 +154,8 @@ class CheckedEnv(AnyEnv):
         self.called = f"{name} ({self.title})"
         space = self._space("observation_space")
         self.observation = ObservationSpec.of(space, signal.entries if signal else ())
-        self._signal = SignalReader(signal, space, self.called) if signal else None
+        reads = signal is not None and not signal.unread
+        self._signal = SignalReader(signal, space, self.called) if signal and reads else None
         self.action = ActionSpec.of(self._space("action_space"))
         self._make, self._tell = make, tell
         wanted = limit or own_limit(env)

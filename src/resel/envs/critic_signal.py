@@ -9,6 +9,7 @@ An environment that gives none of it at its first reset can be acted in, but not
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
@@ -50,6 +51,8 @@ class CriticSignal:
 
     sources: tuple[_Source, ...] = ()
     function: Callable[[Any], Any] | None = None
+    unread: bool = False
+    """Whether it is only kept from the policy: where one is measured, nobody needs it."""
 
     @classmethod
     def of(cls, text: str) -> Self:
@@ -58,6 +61,10 @@ class CriticSignal:
         if twice := next((str(source) for source in found if found.count(source) > 1), None):
             raise ConfigError(f"critic_observations={text} names {twice} twice: name it once.")
         return cls(tuple(found))
+
+    def to_evaluate(self) -> Self:
+        """The same for an environment that nothing is learned from."""
+        return dataclasses.replace(self, unread=True)
 
     @property
     def entries(self) -> tuple[str, ...]:

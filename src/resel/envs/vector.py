@@ -121,6 +121,12 @@ class Vector:
         ended = np.asarray(terminated, np.bool_) | np.asarray(truncated, np.bool_)
         before, self.waiting = self.waiting, ended & (self.mode == "next step")
         started = ended if self.mode == "same step" else before
+        if self.mode == "next step" and isinstance(infos, Mapping) and "final_obs" in infos:
+            raise EnvironmentFault(
+                f"{self.title} says that it begins episodes in the step after an end, but tells a "
+                "last observation in infos['final_obs'], as vectors that begin them at once do: "
+                "put its own mode into metadata['autoreset_mode'] (AutoresetMode.SAME_STEP)."
+            )
         if started.any():
             self._first = self._begun(observations, infos, np.flatnonzero(started).tolist())
         seen, results = self._split(observations), []

@@ -34,7 +34,7 @@ from resel.methods import (
 from resel.methods._encoder_rate import EncoderRate
 from resel.methods.adaptation import Adaptation, Phase
 from resel.methods.auto import STEPS as AUTO_STEPS
-from resel.methods.auto import Choice, World, auto_choices
+from resel.methods.auto import Choice, World, auto_choices, not_overruled
 from resel.methods.base import Learner, Metrics
 from resel.methods.limits import check_episodes
 from resel.methods.preset_files import PresetFile, is_preset_file, preset_method, read_preset
@@ -104,6 +104,7 @@ __all__ = [
     "get_method",
     "is_preset_file",
     "methods",
+    "not_overruled",
     "own_methods",
     "preset_method",
     "preset_settings",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -77,6 +77,12 @@ def auto_choices(method: Method, world: World, steps: int) -> list[Choice]:
         *_of_spaces(method, world),
         *_of_loop(steps),
     ]
+
+
+def not_overruled(choices: Sequence[Choice], settings: Mapping[str, Any]) -> list[Choice]:
+    """The choices that these settings have; of a size, only layers are known there."""
+    sized = [choice for choice in choices if choice.name == "size" or choice.name in settings]
+    return [c for c in sized if settings.get(c.name, c.value) == c.value]
 
 
 def _of_length(small: dict[str, Any], paper: dict[str, Any], steps: int) -> Iterator[Choice]:

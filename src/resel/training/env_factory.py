@@ -118,7 +118,7 @@ def _make_env(
 ) -> AnyEnv:
     given: dict[str, Any] = {
         "name": name,
-        "signal": signal,
+        "signal": signal.to_evaluate() if signal and name == EVALUATION else signal,
         "limit": settings.max_episode_steps,
         "longest": settings.buffer_steps,
     }
