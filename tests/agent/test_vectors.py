@@ -135,7 +135,7 @@ def test_a_run_goes_on(mode: Any, settings: dict[str, Any], tmp_path: Path) -> N
         again.learn(60, run_dir=tmp_path / "part", resume="auto")
         assert same_weights(RESeL(vector(mode), **settings).learn(60), again)
         return
-    with pytest.warns(UserWarning, match="did not repeat an unfinished episode"):
+    with pytest.warns(UserWarning, match="begins its episodes by itself cannot repeat"):
         again.learn(60, run_dir=tmp_path / "part", resume="auto")
     assert again.num_timesteps == 60
 

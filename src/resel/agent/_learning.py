@@ -71,8 +71,8 @@ class Origin:
         directory = RunDirectory.open(self.path, read_only=True)
         if not restore_newest(trainer, directory, learner_only=not self.same_task):
             warnings.warn(
-                "The environment did not repeat an unfinished episode, which was dropped: learning "
-                "goes on, but not exactly as it would have.",
+                "Learning goes on, but not exactly as it would have: "
+                f"{trainer.collector.why_not_repeated}.",
                 stacklevel=4,
             )
 

@@ -150,10 +150,9 @@ class Run:
                 continue
             self.inexact = lost
             if not exact:
-                self.inexact.append("an environment did not repeat an unfinished episode")
+                self.inexact.append(self.trainer.collector.why_not_repeated)
                 warnings.warn(
-                    "The environment did not repeat an unfinished episode, which was dropped: "
-                    "the run goes on, but not exactly as it would have.",
+                    f"The run goes on, but not exactly as it would have: {self.inexact[-1]}.",
                     stacklevel=2,
                 )
             return position

@@ -280,6 +280,16 @@ class Collector:
             tensors |= {f"explores.{name}": tensor for name, tensor in held.items()}
         return tensors, document
 
+    @property
+    def why_not_repeated(self) -> str:
+        """In words, why `restore` gave up unfinished episodes, if it did."""
+        if self._envs[0].replay == "never":
+            return (
+                "a vector that begins its episodes by itself cannot repeat unfinished ones, which "
+                "were dropped"
+            )
+        return "the environment did not repeat an unfinished episode, which was dropped"
+
     def restore(self, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> bool:
         """Take over what `state` gave; False if an environment did not repeat itself.
 
