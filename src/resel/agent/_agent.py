@@ -377,8 +377,8 @@ class Agent:
             with closing(self.make_evaluation_env(env_kwargs)) as other, threads_for(self.config):
                 result = evaluate(self._trainer.actor, other, seeds)
             return result.return_mean, result.return_std
-        with self._played_in() as env:
-            result = evaluate(self._trainer.actor, env, seeds)
+        with self._played_in() as own:
+            result = evaluate(self._trainer.actor, own, seeds)
         return result.return_mean, result.return_std
 
     @contextmanager
