@@ -16,6 +16,7 @@ from gymnasium.wrappers.vector import NormalizeObservation
 
 from resel import Agent, AutoresetHelper, RESeL
 from resel.agent import configure
+from resel.cli import main
 from resel.errors import ConfigError, UnsupportedSpaceError
 from resel.tasks import make_vector
 
@@ -230,6 +231,14 @@ def test_spaces_of_another_agent(settings: dict[str, Any], tmp_path: Path) -> No
 
 
 # Vectorised versions of tasks
+
+
+def test_the_command_says_how_environments_are_stepped(
+    tiny_flags: list[str], tmp_path: Path, capsys: Any
+) -> None:
+    words = [*tiny_flags, "--steps", "40", "--run-dir", str(tmp_path / "run")]
+    assert main(["train", "CartPole-v1", *words, "--num-envs", "4", "--env-vector"]) == 0
+    assert "4, in the task's vectorised version" in capsys.readouterr().out
 
 
 def test_the_vectorised_version_of_a_task(settings: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from resel.cli.console import OUT, announce_compilation, escape, warn
-from resel.config import Config
+from resel.config import Config, TrainingConfig
 from resel.methods import Learner, get_method
 from resel.runs import Run, format_bytes
 from resel.training import compiles_beside, describe_groups
@@ -59,6 +59,7 @@ def _plan(run: Run) -> Table:
     ahead = "" if gamma in (None, 1.0) else f"{1 / (1 - gamma):,.0f} steps (gamma {gamma:g}), "
     table = Table(box=None, show_header=False)
     for name, text in (
+        *_of_environments(settings),
         ("warm-up", f"{settings.warmup_steps:,} steps with random actions"),
         ("batch", f"{learner.sampler}; updates per step: {settings.updates_per_step:g}"),
         ("horizon", f"{ahead}{ends}"),
@@ -68,6 +69,18 @@ def _plan(run: Run) -> Table:
     ):
         table.add_row(name, text)
     return table
+
+
+def _of_environments(settings: TrainingConfig) -> list[tuple[str, str]]:
+    """How several are stepped; nothing of one in this process."""
+    if settings.env_vector:
+        how = "in the task's vectorised version, whose unfinished episodes are lost on a resume"
+    elif settings.env_workers:
+        how = "each in a process of its own"
+    else:
+        how = "one after another"
+    several = settings.num_envs > 1 or settings.env_workers
+    return [("environments", f"{settings.num_envs}, {how}")] if several else []
 
 
 def _of_critic(learner: Learner) -> list[tuple[str, str]]:
