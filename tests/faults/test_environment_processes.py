@@ -212,9 +212,9 @@ def test_a_program_that_the_environment_started_goes_with_it(
     program = int((tmp_path / "once.pid").read_text())
     assert _alive(program)
     if forgotten:
-        os.kill(env._process.pid, signal.SIGTERM)  # as Python does for us when it ends
-        env._process.join()
-        env._end_group()
+        os.kill(env._worker._process.pid, signal.SIGTERM)  # as Python does for us when it ends
+        env._worker._process.join()
+        env._worker._end_group()
     else:
         env.close()
     _gone(lambda: {program} if _alive(program) else set())

@@ -51,7 +51,8 @@ class LoopKeywords(TypedDict, total=False):
     """Step all environments at once, in the vectorised version that the task is registered with
     (vector_entry_point). Its episodes have no seeds of their own, so a resumed run is not exact."""
     env_timeout: float
-    """With env_workers: seconds that a reset or step may take."""
+    """With env_workers, and in evaluations with eval_parallel: seconds that a reset or step may
+    take."""
     env_restarts: int
     """How many times in a run an environment that failed is made anew, dropping its unfinished
     episode, before the run stops."""
@@ -59,6 +60,9 @@ class LoopKeywords(TypedDict, total=False):
     """Environment steps between evaluations; 0 evaluates only at the end."""
     eval_episodes: int
     """Episodes per evaluation, with the deterministic policy and fixed seeds."""
+    eval_parallel: bool
+    """Play evaluations in a process of its own while learning goes on; pays with a core to spare.
+    The results are the same."""
     stop_return: float | None
     """End the training once three evaluations in a row reach this return."""
     checkpoint_every: int

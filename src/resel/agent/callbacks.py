@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from resel.errors import ConfigError
-from resel.training import HELD_EVALUATIONS, Ending, TrainProgress, ending_by, is_held, reached
+from resel.training import (
+    HELD_EVALUATIONS,
+    Ending,
+    TrainProgress,
+    ending_by,
+    is_held,
+    may_be_held,
+    reached,
+)
 
 if TYPE_CHECKING:
     from resel.agent._agent import Agent
@@ -44,6 +52,11 @@ class SeenBy:
     def __call__(self, progress: TrainProgress) -> bool | None:
         return self.callback(LearnProgress(**vars(progress), agent=self.agent))
 
+    def awaits_evaluation(self, history: History) -> bool:
+        """Whether learning has to wait for the next evaluation; yes where nothing is said."""
+        own = getattr(self.callback, "awaits_evaluation", None)
+        return own is None or bool(own(history))
+
     @property
     def ending(self) -> Ending:
         """Why it ends a training."""
@@ -71,6 +84,10 @@ class EvaluateEvery:
             mean, std = progress.agent.evaluate(self.episodes, env_kwargs=self.env_kwargs)
             self.history.append((progress.step, mean, std))
 
+    def awaits_evaluation(self, history: History) -> bool:
+        """No: it makes its own."""
+        return False
+
 
 @dataclass
 class StopAtReturn:
@@ -91,6 +108,10 @@ class StopAtReturn:
     def __call__(self, progress: LearnProgress) -> bool:
         history = _history(self.of, progress)
         return not is_held(self.mean_return, history, self.evaluations)
+
+    def awaits_evaluation(self, history: History) -> bool:
+        """Where it may be the last one."""
+        return self.of is None and may_be_held(self.mean_return, history, self.evaluations)
 
     @property
     def ending(self) -> Ending:
@@ -126,6 +147,10 @@ class SaveBest:
         if new and counted and history[-1][0] > 0 and history[-1][1] >= max(counted):
             progress.agent.save(self.path)
 
+    def awaits_evaluation(self, history: History) -> bool:
+        """It saves the agent that was evaluated, which has to be there still."""
+        return self.of is None
+
 
 @dataclass
 class CheckpointEvery:
@@ -143,6 +168,10 @@ class CheckpointEvery:
     def __call__(self, progress: LearnProgress) -> None:
         if _is_due(progress, self.steps):
             progress.agent.save(Path(self.folder, f"step-{progress.step:09d}"))
+
+    def awaits_evaluation(self, history: History) -> bool:
+        """No: it does not look at them."""
+        return False
 
 
 def _check_count(callback: object, *names: str) -> None:

@@ -27,6 +27,7 @@ Lines = Sequence[Mapping[str, Any]]
 # What changes neither the course of a run nor how its scores are measured.
 WITHOUT_EFFECT = {"seed", "device", "threads", "log_every", "checkpoint_every"}
 WITHOUT_EFFECT |= {"checkpoint_minutes", "env_workers", "env_timeout", "env_restarts"}
+WITHOUT_EFFECT |= {"eval_parallel"}
 
 _TAIL = 64_000
 

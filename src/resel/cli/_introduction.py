@@ -64,7 +64,7 @@ def _plan(run: Run) -> Table:
         ("batch", f"{learner.sampler}; updates per step: {settings.updates_per_step:g}"),
         ("horizon", f"{ahead}{ends}"),
         *_of_critic(learner),
-        ("evaluation", _every(settings.eval_every, f"{settings.eval_episodes} episodes ")),
+        ("evaluation", _evaluates(settings)),
         ("checkpoint", _saves(settings.checkpoint_every, settings.checkpoint_minutes)),
     ):
         table.add_row(name, text)
@@ -88,6 +88,11 @@ def _of_critic(learner: Learner) -> list[tuple[str, str]]:
     count, named = learner.dims.privileged, getattr(learner.settings, "critic_observations", None)
     numbers = "1 number" if count == 1 else f"{count} numbers"
     return [("critic", f"also reads {named} ({numbers} a step)")] if count else []
+
+
+def _evaluates(settings: TrainingConfig) -> str:
+    beside = ", while learning goes on" if settings.eval_parallel and settings.eval_every else ""
+    return _every(settings.eval_every, f"{settings.eval_episodes} episodes ") + beside
 
 
 def _every(steps: int, what: str) -> str:

@@ -46,5 +46,6 @@ OTHER_NAMES: dict[str, list[str]] = {
     "policy_frequency": ["policy_delay"],
     "policy_freq": ["policy_delay"],
     "action_noise": ["exploration_noise"],
+    "evaluation_parallel_to_training": ["eval_parallel"],
 }
 """What settings of other libraries, and older ones of ours, are called here."""

@@ -1,7 +1,7 @@
-"""The inside of an environment's own process: it answers one request after the other.
+"""The inside of a worker's process: it answers one question after the other.
 
-Requests are (number, verb, argument), answers (number, value, fault, notices); None asks to leave.
-The other end is `resel.envs.subproc`.
+Questions are (number, verb, argument), answers (number, value, fault, notices); None asks to leave.
+The other end is `resel.envs.worker`.
 """
 
 from __future__ import annotations
@@ -14,18 +14,15 @@ import pickle
 import select
 import signal
 import traceback
+from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-from gymnasium import spaces
-from numpy.typing import NDArray
-
-from resel.envs.checked import CheckedEnv, StepResult, build, title
-from resel.envs.spaces import Encoded
-from resel.envs.told import Told
 from resel.envs.tracebacks import own_traceback
 from resel.errors import EnvironmentFault, ReselError
+
+BEAT = 0
+"""The number of a message that says only that the work goes on."""
 
 
 class Fault(NamedTuple):
@@ -38,55 +35,22 @@ class Fault(NamedTuple):
     """The part of it that is the environment's."""
 
 
-class _Player:
-    """Does what is asked for, one method for each verb."""
+class Player:
+    """Does what is asked for, one method for each verb. `beat` says that the work goes on."""
 
-    def __init__(self, name: str, options: dict[str, Any]) -> None:
+    def __init__(self, beat: Callable[[], None]) -> None:
+        self.beat = beat
         self.notices: list[str] = []
-        self._name, self._options = name, options
-        self._env: CheckedEnv | None = None
-
-    def make(self, recipe: bytes) -> tuple[spaces.Space[Any], spaces.Space[Any], str, int | None]:
-        """Make the environment that the pickled function makes; its spaces, title and horizon."""
-        try:
-            make, read = pickle.loads(recipe)
-        except Exception as error:
-            raise EnvironmentFault(
-                f"{self._name} cannot be made in a process of its own, where the function that "
-                f"makes it is not found ({type(error).__name__}: {error}). Define it in a module "
-                "that can be imported."
-            ) from error
-        try:
-            signal = pickle.loads(read)
-        except Exception as error:
-            raise EnvironmentFault(
-                f"{self._name}: the function given as critic_observations is not found in a "
-                f"process of its own ({type(error).__name__}: {error}). Define it in a module that "
-                "can be imported."
-            ) from error
-        env = build(make, self._name)
-        self._env = CheckedEnv(
-            env, name=self._name, tell=self.notices.append, signal=signal, **self._options
-        )
-        return env.observation_space, env.action_space, title(env), self._env.horizon
-
-    def reset(self, asked: tuple[int, int | None]) -> tuple[Encoded, Told, str | None]:
-        assert self._env is not None
-        return self._env.reset(*asked), self._env.told, self._env.untold
-
-    def step(self, action: NDArray[np.float32]) -> StepResult:
-        assert self._env is not None
-        return self._env.step(action)
+        """What is told along with the next answer."""
 
     def close(self) -> None:
-        if self._env is not None:
-            self._env.close()
+        """Release what was made."""
 
 
-def serve(pipe: Connection, name: str, options: dict[str, Any]) -> None:
+def serve(pipe: Connection, player_type: type[Player], name: str) -> None:
     """Play until asked to leave, or until nobody is left to ask."""
     _settle()
-    player = _Player(name, options)
+    player = player_type(lambda: pipe.send((BEAT, None, None, ())))
     with contextlib.suppress(EOFError, ConnectionError):  # the other end has gone
         while (request := pipe.recv()) is not None:
             number, verb, argument = request

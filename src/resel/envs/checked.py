@@ -62,6 +62,15 @@ class StepResult(NamedTuple):
     """What the critic alone reads after this step; None where nothing is asked for."""
 
 
+class HowMade(NamedTuple):
+    """What it takes to make another environment like one."""
+
+    make: EnvFactory
+    signal: CriticSignal | None
+    options: Mapping[str, Any]
+    """Those of `CheckedEnv`."""
+
+
 class AnyEnv(ABC):
     """What the loop needs of an environment, in whichever process it runs."""
 
@@ -80,6 +89,8 @@ class AnyEnv(ABC):
     replay: Literal["alone", "together", "never"] = "alone"
     """Whether an episode can be played again from its seed and actions: at any time, only in step
     with the other environments, or not at all."""
+    how_made: HowMade | None = None
+    """None where nobody has said."""
 
     @abstractmethod
     def reset(self, seed: int, task: int | None = None) -> Encoded:
@@ -158,6 +169,8 @@ class CheckedEnv(AnyEnv):
         self._signal = SignalReader(signal, space, self.called) if signal and reads else None
         self.action = ActionSpec.of(self._space("action_space"))
         self._make, self._tell = make, tell
+        if make is not None:
+            self.how_made = HowMade(make, signal, {"limit": limit, "longest": longest})
         wanted = limit or own_limit(env)
         cap = wanted or DEFAULT_EPISODE_CAP
         self._cap = cap if longest is None else min(cap, longest)

@@ -24,7 +24,7 @@ from resel.errors import ConfigError, DamagedFileError
 
 FORMAT, VERSION = "resel-preset", 1
 NOT_KEPT = {"seed", "init_from", "device", "threads", "env_workers", "env_timeout"}
-NOT_KEPT |= {"env_restarts", "disk_tries", "disk_wait", "stop_return"}
+NOT_KEPT |= {"env_restarts", "disk_tries", "disk_wait", "stop_return", "eval_parallel"}
 """What belongs to a run and its machine."""
 
 

@@ -12,7 +12,7 @@ from resel.errors import ConfigError, DamagedFileError
 from resel.methods import Learner, smallest_size
 from resel.runs.bundle import Bundle, read_bundle, read_document, write_bundle
 from resel.tasks import source_digest
-from resel.training import check_tensors
+from resel.training import Snapshot, check_tensors
 
 Path = str | os.PathLike[str]
 _POLICY_ONLY, _LEARNED = "policy_only", "learned"
@@ -29,17 +29,22 @@ def save_agent(
     *,
     learned: bool | None = False,
     policy_only: bool = False,
+    snapshot: Snapshot | None = None,
 ) -> None:
     """Write an agent directory: safetensors, JSON and hashes. `step` says how far it had come.
 
     `learned` says whether its weights were updated before the learner had them; None where that is
-    not known. With `policy_only` it can act, but not learn on.
+    not known. With `policy_only` it can act, but not learn on. The weights are those of a
+    `snapshot`, if there is one.
     """
-    learned = learned if learner.updates == 0 else True
+    weights = learner.acting_weights() if policy_only else learner.weights()
+    if snapshot is not None:
+        weights = {name: snapshot.weights[name] for name in weights}
+    learned = learned if (snapshot or learner).updates == 0 else True
     write_bundle(
         path,
         "agent",
-        {"weights": learner.acting_weights() if policy_only else learner.weights()},
+        {"weights": weights},
         {
             "agent": {
                 "config": learner.config.to_json(),

@@ -16,6 +16,7 @@ MAY_DIFFER = (
     "steps",
     "eval_every",
     "eval_episodes",
+    "eval_parallel",
     "stop_return",
     "checkpoint_every",
     "checkpoint_minutes",

@@ -41,6 +41,7 @@ from resel.runs.warm_start import warm_start
 from resel.training import (
     ROLLBACKS,
     Callback,
+    Snapshot,
     Trainer,
     TrainProgress,
     damaged_if_wrong,
@@ -110,6 +111,9 @@ class Run:
             log = MetricsLog(self.directory, wandb=wandb, patience=self._retry)
             self.log = self.trainer.log.writer = self._open.enter_context(log)
             self._open.callback(setattr, self.trainer.log, "writer", None)
+            self._open.callback(self.trainer.log.show_held)
+            self._open.callback(setattr, self.trainer.evaluator, "on_result", None)
+            self.trainer.evaluator.on_result = self._save_best
             if held:
                 self._forget_after(position or 0)
             self.trainer.log.write_early_events(self.trainer.step)
@@ -118,7 +122,6 @@ class Run:
             raise
         self._fault: str | None = None
         self._best = max((mean for _, mean, _ in self.trainer.evaluator.history), default=None)
-        self._evaluated = len(self.trainer.evaluator.history)
         self._due = CheckpointsDue(settings, self.trainer.learner.updates)
         self.directory.write_environment(
             {
@@ -215,7 +218,9 @@ class Run:
             self.directory.write_config(self.config.to_json())
         if self.inexact:
             reasons = "; ".join(self.inexact)
-            self.log.write("resume", self.trainer.step, {"exact": False, "reasons": reasons})
+            self.trainer.log.write(
+                "resume", self.trainer.step, {"exact": False, "reasons": reasons}
+            )
 
     def train(self, callbacks: Sequence[Callback] = ()) -> dict[str, Any]:
         """Train to the configured step and return the result that is also written to disk."""
@@ -296,11 +301,10 @@ class Run:
         self.log.truncate_to(position)
         self.directory.drop_checkpoints_after(self.trainer.step)
         for line in events:
-            self.log.write("event", line.pop("step"), line)
+            self.trainer.log.write("event", line.pop("step"), line)
         self._best = max((mean for _, mean, _ in self.trainer.evaluator.history), default=None)
-        self._evaluated = len(self.trainer.evaluator.history)
         count = self.trainer.monitor.rollbacks
-        self.log.write(
+        self.trainer.log.write(
             "event",
             self.trainer.step,
             {
@@ -321,7 +325,8 @@ class Run:
     def _give_up(self, reason: str) -> None:
         """Leave a run that has diverged readable: the reason, and the agent if it can act."""
         self._fault = reason
-        self.log.write("event", self.trainer.step, {"event": "diverged", "message": reason})
+        event = {"event": "diverged", "message": reason}
+        self.trainer.log.write("event", self.trainer.step, event)
         learner = self.trainer.learner
         if all(bool(torch.isfinite(weight).all()) for weight in learner.weights().values()):
             save_agent(self.directory.last_agent_path, learner, self._env, self.trainer.step)
@@ -336,29 +341,26 @@ class Run:
         self._open.close()
 
     def _final_evaluation(self) -> None:
-        evaluations = self.trainer.evaluator.history
+        evaluations, learner = self.trainer.evaluator.history, self.trainer.learner
         if not evaluations or evaluations[-1][0] < self.trainer.step:
             self.trainer.evaluate()
-        if evaluations:  # there may be no environment for them
-            self._save_best()
+        else:
+            self._save_best(Snapshot(self.trainer.step, learner.updates, learner.weights()))
 
     def _save_when_due(self, progress: TrainProgress) -> None:
-        if len(self.trainer.evaluator.history) > self._evaluated:
-            self._save_best()
         if self._due.by_steps(progress.step):
             self.trainer.check()  # what has diverged is not saved
             self._save()
         elif self._due.by_time(progress.updates) and not self.trainer.is_diverging():
             self._save()
 
-    def _save_best(self) -> None:
-        self._evaluated = len(self.trainer.evaluator.history)
+    def _save_best(self, evaluated: Snapshot) -> None:
         mean = self.trainer.evaluator.history[-1][1]
         if self._best is None or mean >= self._best:
             self._best = mean
-            best = self.directory.best_agent_path
+            best, learner = self.directory.best_agent_path, self.trainer.learner
             self._retry(
-                lambda: save_agent(best, self.trainer.learner, self._env, self.trainer.step)
+                lambda: save_agent(best, learner, self._env, evaluated.step, snapshot=evaluated)
             )
 
     def _save(self, may_go_back_to: bool = False) -> None:

@@ -1,6 +1,7 @@
 """The loop: collecting, learning, evaluating."""
 
 from resel.training.actor import Actor, PolicyState
+from resel.training.beside import Snapshot
 from resel.training.clock import duration
 from resel.training.collector import Collector
 from resel.training.compiling import compiled_beside, compiles_beside
@@ -17,6 +18,7 @@ from resel.training.score import (
     final_evaluations,
     is_held,
     learning_since,
+    may_be_held,
     reached,
 )
 from resel.training.stopping import stopped_by
@@ -40,6 +42,7 @@ __all__ = [
     "Evaluation",
     "PolicyState",
     "ProgressLine",
+    "Snapshot",
     "TrainProgress",
     "Trainer",
     "Workload",
@@ -63,6 +66,7 @@ __all__ = [
     "made_up_trajectory",
     "make_envs",
     "make_task",
+    "may_be_held",
     "named_by_task",
     "named_envs",
     "play",

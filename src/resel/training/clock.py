@@ -15,7 +15,8 @@ class Clock:
     def __init__(self) -> None:
         self.seconds = 0.0
         self.cpu_seconds: float | None = 0.0
-        """Of all threads of this process; None if a part of them was not counted."""
+        """Of all threads of this process, and of evaluations beside it; None if a part of them was
+        not counted."""
         self._began, self._cpu_began = 0.0, 0.0
 
     def start(self) -> None:
@@ -28,6 +29,10 @@ class Clock:
         self.seconds = time.monotonic() - self._began
         if self.cpu_seconds is not None:
             self.cpu_seconds = time.process_time() - self._cpu_began
+
+    def add_cpu(self, seconds: float) -> None:
+        """Count the processor's time of another process too."""
+        self._cpu_began -= seconds
 
     def state(self) -> dict[str, Any]:
         """A document of plain data."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
@@ -41,6 +41,15 @@ _WIDE = 110
 """Columns from which on there is room for a bar."""
 Callback = Callable[[TrainProgress], bool | None]
 """Called after every step; returning False ends the training."""
+
+
+def awaits_evaluation(callback: Callback, history: Sequence[tuple[int, float, float]]) -> bool:
+    """Whether a callback has to know the next evaluation when it is called after its step.
+
+    It says so by a method of this name, which is given the evaluations before.
+    """
+    own = getattr(callback, "awaits_evaluation", None)
+    return own is not None and bool(own(history))
 
 
 class ProgressLine:

@@ -40,6 +40,15 @@ def is_held(
     return len(last) == count and all(mean >= wanted for mean in last)
 
 
+def may_be_held(
+    wanted: float,
+    evaluations: Sequence[tuple[int, float, float]],
+    count: int = HELD_EVALUATIONS,
+) -> bool:
+    """Whether the next evaluation could make a return one that is held."""
+    return count == 1 or is_held(wanted, evaluations, count - 1)
+
+
 class Ending(NamedTuple):
     """Why a training ended on purpose before its steps were taken."""
 

@@ -54,6 +54,7 @@ class TrainLog:
         self._metrics: dict[str, float] = {}
         self._updates_left, self._step = 0, 0
         self._early_events: list[Values] = []
+        self._held: list[tuple[str, int, Values]] | None = None
 
     def add_return(self, value: float) -> None:
         """Take in a finished episode of training."""
@@ -114,9 +115,32 @@ class TrainLog:
         return now
 
     def write(self, kind: str, step: int, values: Values) -> None:
-        """One line, if anybody takes it down."""
+        """One line, if anybody takes it down; behind those that are held back."""
+        if self._held is not None:
+            self._held.append((kind, step, dict(values)))
+        else:
+            self.insert(kind, step, values)
+
+    def insert(self, kind: str, step: int, values: Values) -> None:
+        """The same before those that are held back."""
         if self.writer is not None:
             self.writer.write(kind, step, values)
+
+    def hold(self) -> None:
+        """Hold further lines back until `release`: one that belongs before them is not there."""
+        self._held = self._held or []
+
+    def release(self) -> None:
+        """Write what was held back, and nothing is any more."""
+        self.show_held()
+        self._held = None
+
+    def show_held(self) -> None:
+        """Write what was held back, at the end of a run that may go on from a checkpoint."""
+        held = self._held or []
+        while held:
+            self.insert(*held[0])
+            del held[0]
 
     def event(self, step: int, event: Values) -> None:
         """One event; kept until there is somebody to take it down."""
@@ -144,6 +168,7 @@ class TrainLog:
             "metrics": {  # JSON has no NaN
                 k: v if math.isfinite(v) else str(v) for k, v in self._metrics.items()
             },
+            **({} if self._held is None else {"held": [_plain(*line) for line in self._held]}),
         }
 
     def restore(self, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> None:
@@ -156,5 +181,15 @@ class TrainLog:
         self.last_return, self._total = maybe(document, "last_return"), float(document["total"])
         self._count, self._logged = whole(document, "count"), flag(document, "logged")
         self._updates_left, self._step = whole(document, "updates_left"), whole(document, "step")
+        held = document.get("held")
+        self._held = None if held is None else [(str(k), int(s), dict(v)) for k, s, v in held]
         self._metrics, self.mmer = metrics, mmer
         self._recent = deque(recent, maxlen=MMER_EPISODES)
+
+
+def _plain(kind: str, step: int, values: Values) -> list[Any]:
+    """A line as JSON has it, which has no NaN."""
+    finite = {
+        k: v if isinstance(v, str | int) or math.isfinite(v) else str(v) for k, v in values.items()
+    }
+    return [kind, step, finite]

@@ -14,7 +14,7 @@ from torch import Tensor
 from resel.config import Config
 from resel.data import Batch, Moment, ReplayBuffer
 from resel.envs import AnyEnv, Restarts
-from resel.errors import ConfigError, EnvironmentFault
+from resel.errors import ConfigError, DivergedError, EnvironmentFault
 from resel.methods import Learner, build_learner, check_episodes, remedy
 from resel.networks import Dimensions
 from resel.optim import READ_EVERY
@@ -23,11 +23,12 @@ from resel.training.actor import Actor
 from resel.training.clock import Clock
 from resel.training.collector import Collector
 from resel.training.divergence import DivergenceMonitor
-from resel.training.evaluation import Evaluation, Evaluator
+from resel.training.evaluation import Evaluation
+from resel.training.evaluator import Evaluator
 from resel.training.exploration import Exploration
 from resel.training.privileged import privileged_size
-from resel.training.progress import Callback, TrainProgress
-from resel.training.score import Ending, ending_by, is_held, reached
+from resel.training.progress import Callback, TrainProgress, awaits_evaluation
+from resel.training.score import Ending, ending_by, is_held, may_be_held, reached
 from resel.training.train_log import Mark, TrainLog
 from resel.training.trials import Trials
 from resel.training.validation import check_parts, check_tensors, damaged_if_wrong, whole
@@ -78,8 +79,6 @@ class Trainer:
             dims._replace(privileged=privileged_size(config, envs[0], privileged)),
             choose_device(settings.device),
         )
-        self.actor = Actor(self.learner)
-        """What is evaluated and asked for actions."""
         self.log = TrainLog()
         self.step, self.episodes, self.finished_steps = 0, 0, 0
         self.clock = Clock()
@@ -108,13 +107,21 @@ class Trainer:
             self.collector.columns,
             observation.dtype,
         )
-        self.evaluator = Evaluator(self.actor, evaluation_env, settings, self.restarts)
+        self.evaluator = Evaluator(
+            self.learner, evaluation_env, settings, self.restarts, self.log, self.clock
+        )
         goes_back = settings.on_divergence == "rollback"
         self.monitor = DivergenceMonitor(goes_back, self._event, partial(remedy, self.learner))
         self._schedule = self.learner.schedule
         self._sampling = numpy_stream(seed, "sampling")
         self._stop = False
         self._ended_by: Ending | None = None
+        self._total, self._callbacks = 0, tuple[Callback, ...]()
+
+    @property
+    def actor(self) -> Actor:
+        """What is evaluated and asked for actions."""
+        return self.evaluator.actor
 
     @property
     def env(self) -> AnyEnv:
@@ -140,29 +147,40 @@ class Trainer:
         False if it was interrupted.
         """
         self.check_settings()
-        total = self.step + steps
+        self._total, self._callbacks = self.step + steps, tuple(callbacks)
         self.clock.start()
-        mark = Mark(time.monotonic(), self.step, self.learner.updates)
         self._stop, self._ended_by = False, None
-        while self.step < total and not (self._stop or self.ending):
-            before = self.step
-            try:
-                self._advance()
-            except EnvironmentFault:
-                if self._stop:  # whoever stops us may have ended the environments as well
-                    break
-                raise
-            self.clock.tick()
-            if self._crossed(before, self.config.training.log_every):
-                mark = self.log.timing(mark, self.step, self.learner.updates, self.clock)
-            progress = self._progress(total)
-            for callback in callbacks:
-                if callback(progress) is False:
-                    self._ended_by = self._ended_by or ending_by(callback)
-        done = self.step >= total or self.ending is not None
-        if done:
-            self.check()
+        try:
+            self._take_steps()
+            done = self.step >= self._total or self.ending is not None
+            if done:
+                self.check()
+        except (DivergedError, EnvironmentFault):
+            self.evaluator.settle()
+            raise
+        finally:
+            self.evaluator.rest()
+            self._callbacks = ()
         return done
+
+    def _take_steps(self) -> None:
+        mark = Mark(time.monotonic(), self.step, self.learner.updates)
+        try:
+            while self.step < self._total and not (self._stop or self.ending):
+                before = self.step
+                self._advance()
+                self.clock.tick()
+                if self._crossed(before, self.config.training.log_every):
+                    mark = self.log.timing(mark, self.step, self.learner.updates, self.clock)
+                progress = self._progress(self._total)
+                for callback in self._callbacks:
+                    if callback(progress) is False:
+                        self._ended_by = self._ended_by or ending_by(callback)
+            self.evaluator.finish()
+            self.clock.tick()
+        except EnvironmentFault:
+            if not self._stop:  # whoever stops us may have ended the environments as well
+                raise
 
     def check_settings(self) -> None:
         """Refuse settings, or environments, that suffice to act but not to learn."""
@@ -197,7 +215,9 @@ class Trainer:
         settings = self.config.training
         before, finished_before = self.step, self.finished_steps
         if self.evaluator.due:
-            self.evaluate()
+            self._evaluate_when_due()
+        else:
+            self.evaluator.collect()
         ended = self.collector.step(random=before < settings.warmup_steps)
         for trajectory in ended:
             self.buffer.add(trajectory)
@@ -215,7 +235,17 @@ class Trainer:
                 self._update()
         self.evaluator.due = self._crossed(before, settings.eval_every)
         if self.evaluator.due:
-            self.evaluate()
+            self._evaluate_when_due()
+
+    def _evaluate_when_due(self) -> None:
+        self.evaluator.finish()
+        history, wanted = self.evaluator.history, self.config.training.stop_return
+        awaited = (
+            self.step >= self._total
+            or (wanted is not None and may_be_held(wanted, history))
+            or any(awaits_evaluation(callback, history) for callback in self._callbacks)
+        )
+        self.evaluator.begin(self.step, awaited=awaited)
 
     def sample(self) -> Batch:
         """A random batch, drawn as the method does it and laid out as its policy likes it."""
@@ -251,7 +281,7 @@ class Trainer:
 
     def evaluate(self, episodes: int | None = None) -> Evaluation | None:
         """Measure the deterministic policy; None without an environment to do it in."""
-        return self.evaluator.evaluate(self.step, self.learner.updates, self.log, episodes)
+        return self.evaluator.evaluate(self.step, episodes)
 
     def _crossed(self, before: int, every: int) -> bool:
         return every > 0 and self.step // every > before // every
@@ -261,6 +291,7 @@ class Trainer:
 
     def close(self) -> None:
         """Release the simulators."""
+        self.evaluator.rest()
         self.collector.close()
         if self.evaluator.env is not None:
             self.evaluator.env.close()
