@@ -11,13 +11,13 @@ import sys
 import time
 import types
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from processes import alive, children, gone
 
 from resel import RESeL
 from resel.cli import main
@@ -49,9 +49,9 @@ def _importable() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _nobody_is_left() -> Iterator[None]:
-    before = set(_children(os.getpid()))
+    before = set(children(os.getpid()))
     yield
-    _gone(lambda: set(_children(os.getpid())) - before)
+    gone(lambda: set(children(os.getpid())) - before)
 
 
 @pytest.fixture
@@ -73,37 +73,6 @@ def start() -> Iterator[Callable[..., SubprocEnv]]:
     yield begin
     for env in started:
         env.close()
-
-
-def _children(pid: int) -> list[int]:
-    """All processes that stem from this one and are alive, but for Python's own helper."""
-    parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        with suppress(OSError, ValueError):
-            state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
-            helper = b"resource_tracker" in (entry / "cmdline").read_bytes()
-            if state != "Z" and not helper:
-                parents.setdefault(int(parent), []).append(int(entry.name))
-    found, todo = [], [pid]
-    while todo:
-        children = parents.get(todo.pop(), [])
-        found += children
-        todo += children
-    return found
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def _gone(who: Callable[[], set[int]], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while left := who():
-        assert time.monotonic() < deadline, f"still there: {left}"
-        time.sleep(0.02)
 
 
 def _played(env: Any, episodes: int) -> list[Any]:
@@ -198,7 +167,7 @@ def test_faults(start: Any, world: Any, fault: str, tmp_path: Path) -> None:
         (note,) = caught.value.__notes__
         assert "Traceback" in note and "failing_worlds.py" in note
     else:  # what hung or died is gone at once
-        assert _children(os.getpid()) == []
+        assert children(os.getpid()) == []
     if fault != "killed":  # a reset alone starts a process where there is none
         env.rebuild()
     assert _played(env, 2) == _played(CheckedEnv(world()), 2)
@@ -210,14 +179,14 @@ def test_a_program_that_the_environment_started_goes_with_it(
 ) -> None:
     env = start(partial(world, "program", once=str(tmp_path / "once")), 60)
     program = int((tmp_path / "once.pid").read_text())
-    assert _alive(program)
+    assert alive(program)
     if forgotten:
         os.kill(env._worker._process.pid, signal.SIGTERM)  # as Python does for us when it ends
         env._worker._process.join()
         env._worker._end_group()
     else:
         env.close()
-    _gone(lambda: {program} if _alive(program) else set())
+    gone(lambda: {program} if alive(program) else set())
 
 
 @pytest.mark.slow
@@ -346,11 +315,11 @@ def _environment() -> dict[str, str]:
 
 @pytest.mark.slow
 def test_killed_by_force_it_leaves_nobody_behind(running: subprocess.Popen[bytes]) -> None:
-    workers = _children(running.pid)
+    workers = children(running.pid)
     assert len(workers) == 3  # two to train in, one to evaluate in
     running.kill()
     running.wait()
-    _gone(lambda: {pid for pid in workers if _alive(pid)})
+    gone(lambda: {pid for pid in workers if alive(pid)})
 
 
 @pytest.mark.slow
@@ -359,11 +328,11 @@ def test_signals_to_everybody(
     running: subprocess.Popen[bytes], tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     """As a terminal or a scheduler sends them: the run is saved and nobody is left behind."""
-    workers = _children(running.pid)
+    workers = children(running.pid)
     for pid in (running.pid, *workers):
         os.kill(pid, number)
     assert running.wait(60) == code
-    _gone(lambda: {pid for pid in workers if _alive(pid)})
+    gone(lambda: {pid for pid in workers if alive(pid)})
     result = json.loads((tmp_path / "run/result.json").read_text())
     assert result["status"] == "interrupted"
     read_bundle(tmp_path / f"run/checkpoints/step-{result['steps']:09d}", "checkpoint")
@@ -389,11 +358,11 @@ def test_a_hanging_environment_ends_with_its_parent(tmp_path: Path) -> None:
     assert process.stdout is not None
     with process.stdout:
         assert process.stdout.readline() == b"ready\n"
-    left = _children(process.pid)
+    left = children(process.pid)
     assert int((tmp_path / "once.pid").read_text()) in left and len(left) == 2
     process.kill()
     process.wait()
-    _gone(lambda: {pid for pid in left if _alive(pid)})
+    gone(lambda: {pid for pid in left if alive(pid)})
 
 
 def test_a_run_keeps_its_settings_but_not_its_processes(
