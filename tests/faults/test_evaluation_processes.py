@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import start
+from killed_runs import begin, check_equal, finish, saved_step
 from processes import alive, children, gone
 
 from resel import RESeL
 from resel.config import Config
 from resel.errors import EnvironmentFault
+from resel.runs import read_document
 from resel.training import Trainer, make_envs
 
 HERE = str(Path(__file__).parent)
@@ -117,17 +118,18 @@ def test_a_script_without_a_guard_learns_all_the_same(tmp_path: Path) -> None:
 def command(tiny_flags: list[str]) -> list[str]:
     words = ["train", "failing_worlds:World-v0", *tiny_flags, "--eval-parallel", "--threads", "1"]
     words += ["--eval-every", "100", "--eval-episodes", "300", "--checkpoint-every", "30"]
-    return [*words, "--resume", "auto", "--run-dir"]
+    return words
 
 
 def _evaluating(process: subprocess.Popen[str], run: Path) -> list[int]:
-    """Wait for a checkpoint beside an evaluation; the processes at work."""
-    deadline = time.monotonic() + 200
+    """Wait for a new checkpoint beside an evaluation; the processes at work."""
+    deadline, before = time.monotonic() + 200, saved_step(run)
     while True:
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < deadline, "there is no evaluation"
-        for path in (run / "checkpoints").glob("step-*/evaluator.json"):
-            if "pending" in json.loads(path.read_text()):
+        if (step := saved_step(run)) > before:
+            checkpoint = run / f"checkpoints/step-{step:09d}"
+            if "pending" in read_document(checkpoint, "checkpoint", "evaluator"):
                 return children(process.pid)
         time.sleep(0.005)
 
@@ -135,12 +137,10 @@ def _evaluating(process: subprocess.Popen[str], run: Path) -> list[int]:
 @pytest.mark.slow
 def test_killed_by_force_in_an_evaluation(command: list[str], tmp_path: Path, tally: Any) -> None:
     """Nobody is left behind, and the run ends as one that was never killed."""
-    from test_kills import check_equal, finish, saved_step  # type: ignore[import-not-found]
-
     rng = random.Random(1)
     run, whole = tmp_path / "run", tmp_path / "whole"
     for _ in range(4):
-        process = start(*command, str(run), "--steps", "1e6")
+        process = begin(command, run, 10**6)
         workers = _evaluating(process, run)
         time.sleep(rng.uniform(0, 0.1))
         process.kill()
@@ -148,8 +148,8 @@ def test_killed_by_force_in_an_evaluation(command: list[str], tmp_path: Path, ta
         assert len(workers) == 1
         gone(lambda workers=workers: {pid for pid in workers if alive(pid)})
     steps = saved_step(run) + 110
-    finish(command[:-3], run, steps)
-    finish(command[:-3], whole, steps)
+    finish(command, run, steps)
+    finish(command, whole, steps)
     check_equal(run, whole)
     tally("kill -9 with an evaluation beside learning, resumed to the same bits", 4)
 
@@ -159,7 +159,7 @@ def test_killed_by_force_in_an_evaluation(command: list[str], tmp_path: Path, ta
 def test_signals_to_everybody(
     command: list[str], tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
-    process = start(*command, str(tmp_path / "run"), "--steps", "1e6")
+    process = begin(command, tmp_path / "run", 10**6)
     workers = _evaluating(process, tmp_path / "run")
     for pid in (process.pid, *workers):
         os.kill(pid, number)

@@ -43,6 +43,8 @@ from resel.networks import (
     encoder_spec,
 )
 from resel.registry import METHODS
+from resel.training import evaluate
+from resel.training.beside import Judge
 
 CHANGED = 1
 """The episode that is changed where the others must not notice; it stands between two others."""
@@ -391,5 +393,9 @@ def test_a_saved_agent_acts_as_before(method: Method, space: str, tmp_path: Path
             action, states[i] = one.predict(seen, states[i], reward=reward)
             actions.append(action)
         np.testing.assert_array_equal(actions[0], actions[1])
+    judge = Judge(config, agent.learner.dims, agent.learner.device, lambda: None)
+    env, weights = agent._trainer.evaluator.env, agent.learner.acting_weights()
+    assert env is not None
+    assert judge.evaluate(weights, env, [1, 2]) == evaluate(agent.actor, env, [1, 2])
     for one in (agent, again):
         one.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -108,22 +109,25 @@ def evaluation_env(
 ) -> CheckedEnv:
     """The caller's environment to evaluate in, refused if an agent of `own` cannot act there."""
     made: Any = env
+    make: EnvFactory | None = None
     if isinstance(env, gymnasium.vector.VectorEnv):  # EnvPool's are both
         raise ConfigError(
             f"{argument}={env!r} is several environments in one: give a single one, of which one "
             "episode is played after the other."
         )
     if isinstance(env, str):
-        made = make_task(config.replace(task=env), evaluation=True)
+        make = partial(make_task, config.replace(task=env), evaluation=True)
+        made = make()
     elif not isinstance(env, gymnasium.Env):
-        made = build(env, argument) if callable(env) else None
+        make = env if callable(env) else None
+        made = None if make is None else build(make, argument)
     if made is None:
         raise ConfigError(
             f"{argument}={env!r} is neither a name, nor an environment, nor a function that "
             "makes one."
         )
     signal = signal and signal.to_evaluate()
-    checked = CheckedEnv(made, name="The evaluation environment", signal=signal)
+    checked = CheckedEnv(made, make, name="The evaluation environment", signal=signal)
     check_spaces(checked, spaces_of(own), argument)
     check_episodes(config.replace(task=env if isinstance(env, str) else ""), checked)
     check_separate([own, checked])
