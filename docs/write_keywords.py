@@ -114,3 +114,4 @@ def _class(name: str, base: str, text: str, fields: Fields) -> str:
 
 if __name__ == "__main__":
     PLACE.write_text(keywords())
+    subprocess.run([sys.executable, Path(__file__).with_name("write_help.py")], check=True)

@@ -39,11 +39,30 @@ def test_what_needs_no_torch_loads_none(program: str) -> None:
     ).endswith("loaded []\n")
 
 
-def test_listing_tasks_loads_no_torch() -> None:
-    program = (
-        "from resel.cli import main; main(['tasks'])\nimport sys; print('torch' in sys.modules)"
-    )
-    assert run(program).endswith("False\n")
+_ANSWERS = """
+import sys
+from resel.cli import main
+from resel.cli._entry import VERBS
+
+asked = [[verb, "--help"] for verb in VERBS]
+asked += [[verb, "--help-all"] for verb in ("train", "resume")]
+asked += [["tasks"], ["methods"], ["methods", "--json"], ["zoo", "list"], ["zoo", "get", "--help"]]
+asked += [["bench"], ["reproduce", "--nosuch"], ["bench", "updaet"], ["zoo", "nosuch"]]
+asked += [[verb, "--nosuch"] for verb in VERBS if verb not in ("train", "resume")]
+for words in asked:
+    try:
+        code = main(words)
+    except SystemExit as left:  # how the parser ends
+        code = left.code
+    loaded = {"torch", "numba", "matplotlib", "optuna", "plotly", "scipy"} & {*sys.modules}
+    wrong = "--nosuch" in words or words[-1] in ("nosuch", "updaet")
+    if loaded or bool(code) is not wrong:
+        raise AssertionError(f"{words}: {code}, loaded: {loaded}")
+"""
+
+
+def test_help_lists_and_wrong_words_load_no_torch() -> None:
+    assert "resel train TASK --help-all" in run(_ANSWERS)
 
 
 def test_every_public_name_is_there() -> None:

@@ -6,10 +6,6 @@ import ctypes
 import os
 import sys
 
-import torch
-
-from resel.training.threads import suitable_threads
-
 LAUNCHER = (sys.executable, "-m", "resel.cli")
 """The command, in a process of its own."""
 _M_TRIM_THRESHOLD = -1
@@ -19,6 +15,10 @@ _KEPT = 1 << 30
 
 def prepare_process(threads: int, width: int) -> int:
     """Choose the CPU threads and keep freed memory for the next update; the threads chosen."""
+    import torch  # the command's help needs none of it
+
+    from resel.training.threads import suitable_threads
+
     wanted = suitable_threads(threads, width)
     if wanted is not None:
         torch.set_num_threads(wanted)

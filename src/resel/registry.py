@@ -94,6 +94,10 @@ class Registry(Generic[Item]):
         """All names, without importing anything."""
         return list(dict.fromkeys([*self._items, *self._plugins()]))
 
+    def offered(self) -> list[str]:
+        """The names that installed packages bring, without importing anything."""
+        return list(self._plugins())
+
     def listed(self) -> str:
         """All names in one sentence."""
         return f"{', '.join(self.names())}."

@@ -7,10 +7,11 @@ import csv
 import pytest
 
 from resel.analysis.paper import paper_folder, paper_table, same_task
+from resel.choices import Scale
 from resel.cli.train import train_arguments
 from resel.config import Config
 from resel.errors import ConfigError
-from resel.experiments import CATALOGUE, SCALES, Scale, choose
+from resel.experiments import CATALOGUE, SCALES, choose
 from resel.experiments.plan import run_name
 from resel.tasks import get_task
 

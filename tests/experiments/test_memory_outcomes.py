@@ -14,8 +14,9 @@ from fake_runs import write_run
 
 from resel import Agent
 from resel.analysis.published import read_anchors, read_popgym
+from resel.choices import Scale
 from resel.errors import ConfigError, DamagedFileError, RunDirectoryError
-from resel.experiments import CATALOGUE, Experiment, Scale, Setting, Study
+from resel.experiments import CATALOGUE, Experiment, Setting, Study
 from resel.experiments._settings import Kind
 from resel.experiments.engines import Status, is_finished
 from resel.experiments.outcomes import _agents, make_outcome

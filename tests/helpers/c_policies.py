@@ -11,10 +11,10 @@ import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from resel.choices import CWeights
 from resel.config import Config
 from resel.deploy import (
     Answers,
-    CWeights,
     Limits,
     PolicyStep,
     Steps,

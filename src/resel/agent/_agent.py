@@ -25,8 +25,9 @@ from resel.agent._learning import Origin, RunOptions, open_run, why_it_rests
 from resel.agent._predict import predict
 from resel.agent._vectors import no_evaluation, with_rows
 from resel.agent.callbacks import LearnCallback, SeenBy, asked_return
+from resel.choices import CWeights
 from resel.config import Config, SizeName
-from resel.deploy import Batch, CWeights, export_policy
+from resel.deploy import Batch, export_policy
 from resel.envs import (
     OF_FUNCTION,
     AnyEnv,

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from resel.agent import Agent
+from resel.choices import Which
 from resel.cli.console import warn
 from resel.errors import DivergedError, ReselError, RunDirectoryError
 from resel.runs import RunDirectory, agent_learned, agent_step
 from resel.zoo import locate
-
-Which = Literal["last", "best"]
 
 
 class Loaded(NamedTuple):

@@ -15,7 +15,15 @@ from typing import Annotated, Any, get_type_hints
 
 import tyro
 
-from resel.cli._help import Page, asks_for_help, nearest_flags, print_help, without_help
+from resel.cli._help import (
+    Help,
+    Page,
+    asks_for_help,
+    help_of,
+    nearest_flags,
+    print_help,
+    without_help,
+)
 from resel.config import GROUPS, OTHER_NAMES, Config, field_names, owners
 from resel.errors import ConfigError
 
@@ -75,23 +83,34 @@ def parse_settings(
 ) -> Any:
     """Arguments of a class that is generic in the groups of settings, of which `config` has the
     defaults; `own` are the defaults of its other fields. `page` is for whoever asks for help."""
-    groups = {name: getattr(config, name) for name in GROUPS}
-    typed = kind[tuple(type(groups[name]) for name in GROUPS[:-1])]
+    typed, defaults = _typed(kind, own, config)
     _refuse_foreign(_known(kind, config), config, without_help(argv))
     if asks_for_help(argv):
-        print_help(typed(**own, **groups), config, argv, page)
+        print_help(help_of(defaults, config, page), argv)
         raise SystemExit(0)
     for flag in unknown_flags(kind, config, argv):
-        near = nearest_flags(flag, typed(**own, **groups), config, page)
+        near = nearest_flags(flag, defaults, config, page)
         raise ConfigError(f"There is no flag {flag}. {near}`resel {page.usage} --help` lists them.")
     with _our_words():
         return tyro.cli(
             typed,
             args=argv,
-            default=typed(**own, **groups),
+            default=defaults,
             prog=prog,
             config=(tyro.conf.OmitArgPrefixes,),
         )
+
+
+def settings_help(kind: Any, own: Mapping[str, Any], config: Config, page: Page) -> Help:
+    """The help that `parse_settings` prints."""
+    return help_of(_typed(kind, own, config)[1], config, page)
+
+
+def _typed(kind: Any, own: Mapping[str, Any], config: Config) -> tuple[Any, Any]:
+    """The class with the types of the config's groups, and an instance with the defaults."""
+    groups = {name: getattr(config, name) for name in GROUPS}
+    typed = kind[tuple(type(groups[name]) for name in GROUPS[:-1])]
+    return typed, typed(**own, **groups)
 
 
 def _known(kind: Any, config: Config) -> set[str]:

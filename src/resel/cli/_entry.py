@@ -32,7 +32,8 @@ VERBS = {
     "doctor": "look whether this installation is in order",
     "bench": "measure speed and memory on this machine",
 }
-"""Each is a file beside this one with a function `run`, imported when it is asked for."""
+"""Each is a file beside this one with a function `run`, imported when it is asked for. It imports
+what is slow to load once its words are understood: help, and wrong words, need none of that."""
 _SPINS = "20000"
 """Some ten microseconds, as long as the gap between two operations of an update."""
 
@@ -69,8 +70,16 @@ def _run_verb(arguments: Sequence[str]) -> int:
         hint = f" Did you mean {near[0]}?" if near else ""
         raise ConfigError(f"There is no verb {verb!r}: use one of {', '.join(VERBS)}.{hint}")
     _let_waiting_threads_sleep()
+    if verb in ("train", "resume") and _tells_kept_help(verb, rest):
+        return 0
     code: int = importlib.import_module(f"resel.cli.{verb}").run(rest)
     return code
+
+
+def _tells_kept_help(verb: str, words: Sequence[str]) -> bool:
+    from resel.cli._kept import tells_help  # what other verbs do not need
+
+    return tells_help(verb, words)
 
 
 def _let_waiting_threads_sleep() -> None:

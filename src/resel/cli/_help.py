@@ -47,6 +47,17 @@ class Page(NamedTuple):
     """The actions of the environment, Box or Discrete, if it is known."""
 
 
+class Help(NamedTuple):
+    """The help of a verb, as plain data."""
+
+    usage: str
+    text: str
+    positional: list[Flag]
+    groups: list[tuple[str, list[Flag]]]
+    first: list[str]
+    rest: str
+
+
 def without_help(argv: Sequence[str]) -> list[str]:
     """The words that are no question for help."""
     return [word for word in argv if word not in (*_FEW, *_ALL)]
@@ -57,15 +68,21 @@ def asks_for_help(argv: Sequence[str]) -> bool:
     return len(without_help(argv)) < len(argv)
 
 
-def print_help(own: Any, config: Config, argv: Sequence[str], page: Page) -> None:
-    """The flags of a verb whose arguments are `own`, a config's groups among them."""
+def help_of(own: Any, config: Config, page: Page) -> Help:
+    """That of a verb whose arguments are `own`, a config's groups among them."""
+    text = inspect.getdoc(own) or ""
+    return Help(page.usage, text, *_groups(own, config, page), list(page.first), page.rest)
+
+
+def print_help(page: Help, argv: Sequence[str]) -> None:
+    """The usual flags of a verb, or all of them if that is asked for."""
     everything = any(word in _ALL for word in argv)
-    positional, groups = _groups(own, config, page)
+    groups = page.groups
     flags = {flag.name: flag for _, part in groups for flag in part}
     first = [flags[name] for name in page.first if name in flags]
     _print(f"usage: resel {page.usage} [OPTIONS]\n")
-    _print(f"{inspect.getdoc(own)}\n")
-    for flag in positional:
+    _print(f"{page.text}\n")
+    for flag in page.positional:
         _print_flag(flag._replace(spelled=flag.name.upper()))
     if not everything:
         _print()

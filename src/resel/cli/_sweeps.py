@@ -6,12 +6,15 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from resel.choices import EngineName, Scale
 from resel.cli._arguments import word
 from resel.cli.console import OUT
 from resel.config import Count
-from resel.experiments import EngineName, Experiment, Scale, Sweep, reproduce
+
+if TYPE_CHECKING:
+    from resel.experiments import Experiment, Sweep
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class SweepArguments:
         self, experiments: Sequence[Experiment], scale: Scale, out: Path, command: str
     ) -> Sweep:
         """These experiments in this way."""
+        from resel.experiments import Sweep
+
         return Sweep(
             experiments,
             scale,
@@ -54,6 +59,8 @@ class SweepArguments:
 
 def run_sweep(sweep: Sweep) -> int:
     """Ctrl-C and SIGTERM stop the sweep, whose runs save themselves."""
+    from resel.experiments import reproduce
+
     told = "Stopped; all runs are saved. The same command goes on with them."
     return stoppable(lambda check: reproduce(sweep, OUT), told)
 

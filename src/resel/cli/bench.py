@@ -2,24 +2,60 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import tyro
+from rich.table import Table
 
-from resel import benchmarks
 from resel.cli._arguments import PLAIN, writing
-from resel.cli.console import announce_compilation, print_table, tell_files, warn
+from resel.cli._help import asks_for_help
+from resel.cli._kept import kept
+from resel.cli.console import OUT, announce_compilation, escape, print_table, tell_files, warn
+from resel.errors import ConfigError
 
 
 def run(argv: Sequence[str]) -> int:
     """Measure one part; the parts bring their own flags."""
-    parts = tyro.extras.subcommand_type_from_defaults(
-        {part.name: part for part in benchmarks.PARTS},
-        {part.name: str(type(part).__doc__) for part in benchmarks.PARTS},
+    part = argv[0] if argv else None
+    if part is None or asks_for_help(argv[:1]):
+        _list()
+        return 0
+    if part not in (known := parts()):
+        near = difflib.get_close_matches(part, known, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise ConfigError(f"There is no part {part!r}: use one of {', '.join(known)}.{hint}")
+    return _measure(argv)
+
+
+def parts() -> dict[str, str]:
+    """What each part measures, by name."""
+    if (found := kept()) is not None:
+        return dict(found["bench"])
+    from resel import benchmarks
+
+    return {part.name: inspect.getdoc(type(part)) or "" for part in benchmarks.PARTS}
+
+
+def _list() -> None:
+    OUT.print("usage: resel bench PART [OPTIONS]\n\nMeasure speed and memory on this machine.\n")
+    table = Table(box=None, show_header=False)
+    for name, text in parts().items():
+        table.add_row(f"[bold]{name}[/bold]", escape(text))
+    print_table(table)
+    OUT.print("\n`resel bench PART --help` lists the flags of one.", markup=False)
+
+
+def _measure(argv: Sequence[str]) -> int:
+    from resel import benchmarks
+
+    words = tyro.extras.subcommand_type_from_defaults(
+        {part.name: part for part in benchmarks.PARTS}, parts()
     )
-    chosen = tyro.cli(parts, args=argv, prog="resel bench", config=PLAIN)
+    chosen = tyro.cli(words, args=argv, prog="resel bench", config=PLAIN)
     if chosen.needs_kernels:
         announce_compilation()
     result = benchmarks.run(chosen)

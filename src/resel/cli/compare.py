@@ -16,8 +16,6 @@ from resel.cli._arguments import PLAIN, names_in, word
 from resel.cli._sweeps import SweepArguments, run_sweep
 from resel.cli.console import OUT, print_table
 from resel.config import Count, EnvKwargs
-from resel.experiments import COMPARISON, comparison
-from resel.reports import make_report
 from resel.tasks import short_name
 
 _OWN = ("steps", "size", "encoder", "eval_every", "eval_episodes", "env_kwargs")
@@ -69,6 +67,8 @@ class CompareArguments:
 def run(argv: Sequence[str]) -> int:
     """Bring all runs to their end and write the page."""
     arguments = tyro.cli(CompareArguments, args=argv, prog="resel compare", config=PLAIN)
+    from resel.experiments import COMPARISON, comparison
+
     experiment = comparison(
         arguments.task,
         names_in("methods", arguments.methods),
@@ -99,6 +99,8 @@ def _show(out: Path, name: str) -> None:
             table.add_row(row["method"], score, reached, *map(_short, costs))
         OUT.print()
         print_table(table)
+    from resel.reports import make_report
+
     page = out / "comparison.html"
     make_report(out).write(page)
     OUT.print(f"Page: {page}", soft_wrap=True)

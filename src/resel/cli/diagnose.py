@@ -6,19 +6,19 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from rich.table import Table
 
 from resel._process import prepare_process
-from resel.analysis import Diagnosis, diagnose
 from resel.cli._arguments import PLAIN, RunPath, word
 from resel.cli.console import OUT, announce_compilation, print_table, tell_files
 from resel.config import Count
 from resel.errors import ConfigError
-from resel.runs import saved_config
-from resel.training.threads import width_of
+
+if TYPE_CHECKING:
+    from resel.analysis import Diagnosis
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,10 @@ def run(argv: Sequence[str]) -> int:
             f"{arguments.run} is a trained agent without the optimisers and the replay buffer of "
             "its run: train one as its card says (`resel zoo list`), and diagnose that run."
         )
+    from resel.analysis import diagnose
+    from resel.runs import saved_config
+    from resel.training.threads import width_of
+
     config = saved_config(arguments.run)
     prepare_process(config.training.threads, width_of(config))
     announce_compilation()

@@ -6,13 +6,16 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import tyro
 from rich.table import Table
 
 from resel.cli._arguments import PLAIN
 from resel.cli.console import ERR, OUT, announce_compilation, escape, print_table
-from resel.doctor import Finding, examine
+
+if TYPE_CHECKING:
+    from resel.doctor import Finding
 
 _STYLES = {"good": "green", "note": "yellow", "missing": "dim", "bad": "bold red"}
 
@@ -28,6 +31,8 @@ class DoctorArguments:
 def run(argv: Sequence[str]) -> int:
     """Look at everything; 1 if something is bad."""
     arguments = tyro.cli(DoctorArguments, args=argv, prog="resel doctor", config=PLAIN)
+    from resel.doctor import examine
+
     announce_compilation()
     findings: list[Finding] = []
     with ERR.status("Looking at this installation ...") as status:

@@ -9,12 +9,11 @@ from typing import Any
 
 import tyro
 
-from resel.cli._agents import Which, load_agent
+from resel.choices import Which
 from resel.cli._arguments import PLAIN, RunPath, positive
 from resel.cli.console import OUT, escape
 from resel.config import Config, Count, EnvKwargs
 from resel.tasks import get_task
-from resel.training import evaluate, evaluation_seeds
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,9 @@ class EvalArguments:
 def run(argv: Sequence[str]) -> int:
     """Play the episodes and print what they brought."""
     arguments = tyro.cli(EvalArguments, args=argv, prog="resel eval", config=PLAIN)
+    from resel.cli._agents import load_agent
+    from resel.training import evaluate, evaluation_seeds
+
     loaded = load_agent(arguments.run, arguments.agent)
     agent, config = loaded.agent, loaded.agent.config
     seeds = evaluation_seeds(arguments.seed, positive("episodes", arguments.episodes))

@@ -6,16 +6,18 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from resel.cli._agents import Loaded, Which, load_agent
+from resel.choices import CWeights, Which
 from resel.cli._arguments import PLAIN, word
 from resel.cli.console import OUT, escape
-from resel.deploy import TOLERANCE, Batch, CWeights, Outcome, check_export
 from resel.errors import ConfigError, RunDirectoryError
-from resel.runs import learning_begins, updates_by
+
+if TYPE_CHECKING:
+    from resel.cli._agents import Loaded
+    from resel.deploy import Batch, Outcome
 
 _Path = Annotated[tyro.conf.Positional[Path | None], word("RUN")]
 
@@ -50,11 +52,15 @@ def run(argv: Sequence[str]) -> int:
             raise ConfigError(
                 "--check DIR looks at a folder that is there: leave out RUN and --out."
             )
+        from resel.deploy import check_export
+
         _tell_check(arguments.check, check_export(arguments.check), arguments.json)
         return 0
     if arguments.run is None or arguments.out is None:
         raise ConfigError("Give a run and a folder: resel export RUN --out DIR. See --help.")
     batch = _batch(arguments.batch)
+    from resel.cli._agents import load_agent
+
     # Nobody should put a policy on a machine that its own training has given up.
     loaded = load_agent(arguments.run, arguments.agent, refuse_diverged=True)
     _refuse_young(loaded)
@@ -78,6 +84,8 @@ def _batch(text: str) -> Batch:
 
 def _refuse_young(loaded: Loaded) -> None:
     """Refuse what no update has been made to; older agents tell by their step alone."""
+    from resel.runs import learning_begins, updates_by
+
     learned, agent = loaded.learned, loaded.agent
     if learned is None and loaded.step is not None:
         learned = updates_by(agent.config, agent.learner.schedule, loaded.step) > 0
@@ -91,23 +99,25 @@ def _refuse_young(loaded: Loaded) -> None:
 
 
 def _tell_check(path: Path, found: Mapping[str, Outcome | None], as_json: bool) -> None:
+    from resel.deploy import TOLERANCE
+
     if as_json:
         outcomes = {name: outcome and vars(outcome) for name, outcome in found.items()}
         print(json.dumps({"check": str(path), "tolerance": TOLERANCE, "runtimes": outcomes}))
         return
     for runtime, outcome in found.items():
-        OUT.print(f"{runtime}: {_words(outcome)}", soft_wrap=True)
+        OUT.print(f"{runtime}: {_words(outcome, TOLERANCE)}", soft_wrap=True)
     OUT.print(
         f"{escape(str(path))} does on this machine what it was exported to do.", soft_wrap=True
     )
 
 
-def _words(outcome: Outcome | None) -> str:
+def _words(outcome: Outcome | None, tolerance: float) -> str:
     if outcome is None:
         return "not checked, there is no compiler on this machine (or name yours in CC)."
     if outcome.worst is None:
         return f"its own test of {outcome.steps:,} steps passed."
-    return f"{outcome.steps:,} steps, at most {outcome.worst:.1e} off ({TOLERANCE:g} is allowed)."
+    return f"{outcome.steps:,} steps, at most {outcome.worst:.1e} off ({tolerance:g} is allowed)."
 
 
 def _tell_export(path: Path, loaded: Loaded, about: Mapping[str, Any]) -> None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from rich.table import Column, Table
 
 from resel.cli._arguments import PLAIN, word
+from resel.cli._kept import kept
 from resel.cli._meanings import field_meanings
 from resel.cli.console import OUT, escape, print_table
-from resel.methods import Method, get_method, methods
-from resel.networks import encoder_spec, encoders
+
+if TYPE_CHECKING:
+    from resel.methods import Method
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ def run(argv: Sequence[str]) -> int:
     """List all methods, or show one."""
     arguments = tyro.cli(MethodsArguments, args=argv, prog="resel methods", config=PLAIN)
     if arguments.show is not None:
+        from resel.methods import get_method
+
         method = get_method(arguments.show)  # refuses unknown names with near matches
         if arguments.json:
             settings = {group: _settings_json(kind) for group, _, kind in _groups(method)}
@@ -39,9 +43,9 @@ def run(argv: Sequence[str]) -> int:
         else:
             _show(method)
     elif arguments.json:
-        found, faults = methods()
-        lost = [{"name": name, "fault": reason} for name, reason in faults.items()]
-        print(json.dumps([*map(_method_json, found), *lost], indent=1))
+        known = _known()
+        lost = [{"name": name, "fault": reason} for name, reason in known["faults"].items()]
+        print(json.dumps([*known["methods"], *lost], indent=1))
     else:
         _list()
     return 0
@@ -49,47 +53,66 @@ def run(argv: Sequence[str]) -> int:
 
 def _list() -> None:
     """All methods with what is known of them, then the encoders, then what cannot be had."""
-    found, faults = methods()
+    known = _known()
     table = _plain_table()
-    for method in found:
-        table.add_row(f"[bold]{method.name}[/bold]", f"[bold]{escape(method.title)}[/bold]")
+    for method in known["methods"]:
+        table.add_row(f"[bold]{method['name']}[/bold]", f"[bold]{escape(method['title'])}[/bold]")
         for line in _description(method):
             table.add_row("", escape(line))
     print_table(table)
     OUT.print("\nContext encoders, for methods that have one (--encoder):")
-    specs, encoder_faults = encoders()
     table = _plain_table()
-    for spec in specs:
-        table.add_row(spec.name, escape(spec.summary))
+    for name, summary in known["encoders"].items():
+        table.add_row(name, escape(summary))
     print_table(table)
-    if faults or encoder_faults:
+    if lost := [*known["faults"].items(), *known["encoder_faults"].items()]:
         OUT.print("\nNot available:")
         table = _plain_table()
-        for name, reason in [*faults.items(), *encoder_faults.items()]:
+        for name, reason in lost:
             table.add_row(escape(name), escape(reason))
         print_table(table)
+
+
+def _known() -> dict[str, Any]:
+    """All methods and encoders, and why those that cannot be had cannot."""
+    return every_method() if (found := kept()) is None else found["methods"]
+
+
+def every_method() -> dict[str, Any]:
+    """The same, asked of the code."""
+    from resel.methods import methods
+    from resel.networks import encoders
+
+    (found, faults), (specs, encoder_faults) = methods(), encoders()
+    return {
+        "methods": [_method_json(method) for method in found],
+        "faults": faults,
+        "encoders": {spec.name: spec.summary for spec in specs},
+        "encoder_faults": encoder_faults,
+    }
 
 
 def _plain_table() -> Table:
     return Table(Column(no_wrap=True), Column(), box=None, show_header=False)
 
 
-def _description(method: Method) -> Iterator[str]:
+def _description(method: Mapping[str, Any]) -> Iterator[str]:
     """What a method says of itself, line by line."""
-    yield method.summary
-    yield f"Source: {method.source}"
-    yield f"Actions: {', '.join(method.spaces)}. Context encoder: {method.encoder or 'none'}."
-    if method.learner.learns_from:
-        told = " and ".join(f"info[{name!r}]" for name in method.learner.learns_from)
+    yield method["summary"]
+    yield f"Source: {method['source']}"
+    encoder = method["encoder"] or "none"
+    yield f"Actions: {', '.join(method['spaces'])}. Context encoder: {encoder}."
+    if method["learns_from"]:
+        told = " and ".join(f"info[{name!r}]" for name in method["learns_from"])
         yield f"Needs environments whose resets tell {told}, such as Pendulum-gravity-v0."
-    if method.figures:
-        yield f"In: {', '.join(method.figures)}"
+    if method["figures"]:
+        yield f"In: {', '.join(method['figures'])}"
 
 
 def _show(method: Method) -> None:
     """Every setting that the method, its network and its usual encoder have."""
     OUT.print(f"[bold]{method.name}[/bold]: {escape(method.title)}")
-    for line in _description(method):
+    for line in _description(_method_json(method)):
         OUT.print(escape(line))
     table = Table(Column("setting", no_wrap=True), "default", "meaning", box=None)
     for _, name, kind in _groups(method):
@@ -107,6 +130,8 @@ def _show(method: Method) -> None:
 
 def _groups(method: Method) -> Iterator[tuple[str, str, type[Any]]]:
     """The dataclasses with the method's flags: their group in a config, and in words."""
+    from resel.networks import encoder_spec
+
     yield "algorithm", "the method", method.settings
     yield "network", "its network", method.network
     if method.encoder is not None:

@@ -12,7 +12,6 @@ import tyro
 from resel.cli._arguments import PLAIN, word, writing
 from resel.cli.console import OUT
 from resel.errors import ConfigError
-from resel.reports.curves import draw, read_evaluated, write_csv
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,8 @@ class PlotArguments:
 def run(argv: Sequence[str]) -> int:
     """Read the runs, draw them, and write them as a table if asked."""
     arguments = tyro.cli(PlotArguments, args=argv, prog="resel plot", config=PLAIN)
+    from resel.reports.curves import draw, read_evaluated, write_csv
+
     if not arguments.runs:
         raise ConfigError("resel plot needs at least one run directory.")
     if arguments.out.suffix not in (".png", ".svg", ".pdf"):

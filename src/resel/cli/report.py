@@ -12,7 +12,6 @@ import tyro
 from resel.cli._arguments import PLAIN, word
 from resel.cli.console import OUT, warn
 from resel.errors import ConfigError
-from resel.reports import make_report
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,8 @@ class ReportArguments:
 def run(argv: Sequence[str]) -> int:
     """Write the page, and the figures if asked; what could not be read is told."""
     arguments = tyro.cli(ReportArguments, args=argv, prog="resel report", config=PLAIN)
+    from resel.reports import make_report
+
     if arguments.out.suffix not in (".html", ".htm"):
         raise ConfigError(f"--out {arguments.out}: use a file name with .html.")
     made = make_report(arguments.folder)

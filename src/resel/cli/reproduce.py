@@ -11,10 +11,10 @@ from typing import Annotated
 import tyro
 from rich.table import Table
 
+from resel.choices import Scale
 from resel.cli._arguments import PLAIN, names_in, word
 from resel.cli._sweeps import SweepArguments, run_sweep
 from resel.cli.console import print_table
-from resel.experiments import CATALOGUE, Scale, choose, narrowed, with_preset
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ def run(argv: Sequence[str]) -> int:
     if not arguments.names:
         _list_experiments()
         return 0
+    from resel.experiments import choose, narrowed, with_preset
+
     experiments, scale = choose(arguments.names), arguments.scale
     if arguments.methods is not None:
         wanted = names_in("methods", arguments.methods)
@@ -54,6 +56,8 @@ def run(argv: Sequence[str]) -> int:
 
 def _list_experiments() -> None:
     """The names that can be given."""
+    from resel.experiments import CATALOGUE
+
     table = Table("name", "what it shows", box=None)
     for experiment in CATALOGUE.values():
         table.add_row(experiment.name, experiment.title)

@@ -9,12 +9,19 @@ from typing import Any, Generic, TypeVar
 
 import tyro
 
-from resel.cli._arguments import RunPath, parse_settings, value_of
-from resel.cli._help import Page
+from resel.cli._arguments import RunPath, parse_settings, settings_help, value_of
+from resel.cli._help import Help, Page
 from resel.cli._training import train_run
 from resel.config import Config, TrainingConfig
 from resel.errors import ConfigError
 from resel.runs import MAY_DIFFER, saved_config
+
+_PAGE = Page(
+    "resume RUN",
+    (*MAY_DIFFER, "wandb", "force"),
+    hidden=("method", "encoder"),
+    rest="The {} other settings, which a run keeps",
+)
 
 _Algorithm = TypeVar("_Algorithm")
 _Network = TypeVar("_Network")
@@ -62,17 +69,20 @@ def _resume_arguments(argv: Sequence[str]) -> tuple[ResumeArguments[Any, Any, An
     config = saved_config(runs[0]) if runs else Config.build()
     if runs:
         _check_kept(config, runs[0], argv)
-    names = {"run": tyro.MISSING, "method": config.method, "encoder": config.encoder}
-    page = Page(
-        "resume RUN",
-        (*MAY_DIFFER, "wandb", "force"),
-        hidden=("method", "encoder"),
-        rest="The {} other settings, which a run keeps",
-    )
     arguments: ResumeArguments[Any, Any, Any] = parse_settings(
-        ResumeArguments, names, config, argv, "resel resume", page
+        ResumeArguments, _own(config), config, argv, "resel resume", _PAGE
     )
     return arguments, saved_config(arguments.run)  # refuses what is no run
+
+
+def plain_help() -> Help:
+    """What `resel resume --help` says where no run is named."""
+    config = Config.build()
+    return settings_help(ResumeArguments, _own(config), config, _PAGE)
+
+
+def _own(config: Config) -> dict[str, Any]:
+    return {"run": tyro.MISSING, "method": config.method, "encoder": config.encoder}
 
 
 def _check_kept(saved: Config, path: Path, argv: Sequence[str]) -> None:

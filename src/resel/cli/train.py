@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +15,14 @@ import tyro
 from rich.table import Table
 
 from resel.agent import configure, world_of
-from resel.cli._arguments import parse_settings, unknown_flags, value_of, without_flags
-from resel.cli._help import Page, asks_for_help, without_help
+from resel.cli._arguments import (
+    parse_settings,
+    settings_help,
+    unknown_flags,
+    value_of,
+    without_flags,
+)
+from resel.cli._help import Help, Page, asks_for_help, without_help
 from resel.cli._training import train_run
 from resel.cli.console import OUT, print_table
 from resel.config import SIZES, Config, TrainingConfig
@@ -170,7 +176,7 @@ def _chosen(argv: Sequence[str]) -> tuple[TrainArguments[Any, Any, Any], list[Ch
             config = configure(task, **chosen)
         return _parsed(config, named, argv, discrete), []
     # Once to learn which environment and how many steps are meant, once with what follows from it.
-    bare = configure("", **{**chosen, "preset": "paper"})
+    bare = _bare(chosen)
     plain = _parsed(bare, named, _with_task(bare, named, argv))
     settings = {**dataclasses.asdict(plain.algorithm), **dataclasses.asdict(plain.training)}
     steps = AUTO_STEPS if value_of("--steps", argv) is None else plain.training.steps
@@ -220,28 +226,44 @@ def _show(choices: Sequence[Choice], config: Config) -> None:
     print_table(table)
 
 
-def _parsed(
-    config: Config, named: str, argv: Sequence[str], discrete: bool | None = None
-) -> TrainArguments[Any, Any, Any]:
-    asks = asks_for_help(argv)
-    page = Page(
+def plain_help() -> Help:
+    """What `resel train --help` says where no task is named."""
+    config = _bare({})
+    return settings_help(TrainArguments, _own(config), config, _page(config, "", True, None))
+
+
+def _bare(chosen: Mapping[str, Any]) -> Config:
+    """The settings as long as no task is known."""
+    return configure("", **{**chosen, "preset": "paper"})
+
+
+def _own(config: Config) -> dict[str, Any]:
+    return {"task": tyro.MISSING, "method": config.method, "encoder": config.encoder}
+
+
+def _page(config: Config, named: str, asks: bool, discrete: bool | None) -> Page:
+    known = {
+        "method": [method.name for method in methods()[0]] if asks else [],
+        "encoder": [encoder.name for encoder in encoders()[0]] if asks else [],
+    }
+    return Page(
         f"train {named or 'TASK'}",
         _FIRST,
         hidden=() if config.encoder else ("encoder",),
-        choices={
-            "method": [m.name for m in methods()[0]],
-            "encoder": [e.name for e in encoders()[0]],
-        }
-        if asks
-        else {},
+        choices=known,
         actions=None if discrete is None else "Discrete" if discrete else "Box",
     )
+
+
+def _parsed(
+    config: Config, named: str, argv: Sequence[str], discrete: bool | None = None
+) -> TrainArguments[Any, Any, Any]:
     parsed: TrainArguments[Any, Any, Any] = parse_settings(
         TrainArguments,
-        {"task": tyro.MISSING, "method": config.method, "encoder": config.encoder},
+        _own(config),
         config,
         argv,
         f"resel train {named}".rstrip(),
-        page,
+        _page(config, named, asks_for_help(argv), discrete),
     )
     return dataclasses.replace(parsed, encoder=config.encoder)  # None stands for the usual one

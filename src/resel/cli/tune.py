@@ -6,28 +6,20 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from resel.choices import PrunerName
 from resel.cli._arguments import PLAIN, word
 from resel.cli._sweeps import stoppable
 from resel.cli.console import OUT, warn
 from resel.config import Count, EnvKwargs
 from resel.errors import MissingDependencyError
-from resel.methods import default_method
-from resel.reports import Report, tuning_page
 from resel.tasks import short_name
-from resel.tuning import (
-    PRESET,
-    Place,
-    PrunerName,
-    Search,
-    Summary,
-    parse_budget,
-    tune,
-    without_password,
-)
+
+if TYPE_CHECKING:
+    from resel.tuning import Summary
 
 _OWN = ("steps", "size", "encoder", "eval_every", "eval_episodes", "env_kwargs")
 """Settings that have a flag here; others are given with --settings."""
@@ -99,6 +91,9 @@ class TuneArguments:
 def run(argv: Sequence[str]) -> int:
     """Search until the time or the number of trials is reached."""
     given = tyro.cli(TuneArguments, args=argv, prog="resel tune", config=PLAIN)
+    from resel.methods import default_method
+    from resel.tuning import Place, Search, parse_budget, tune, without_password
+
     name = short_name(given.task).replace("/", "-").replace(":", "-")
     if given.method not in (None, default_method()):
         name += f"-{given.method}"
@@ -134,6 +129,9 @@ def run(argv: Sequence[str]) -> int:
 
 def _finish(summary: Summary) -> None:
     """Write the page, and say what was found and what comes next."""
+    from resel.reports import Report, tuning_page
+    from resel.tuning import PRESET
+
     out, best = summary.search.out, summary.best
     commands = _commands(summary, out / PRESET)
     try:

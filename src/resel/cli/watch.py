@@ -10,13 +10,11 @@ from pathlib import Path
 import tyro
 
 from resel._process import render_offscreen
-from resel.cli._agents import Which, load_agent
+from resel.choices import Which
 from resel.cli._arguments import PLAIN, RunPath, positive, writing
 from resel.cli.console import OUT
 from resel.config import Count, EnvKwargs
 from resel.errors import MissingDependencyError, NoPicturesError
-from resel.training import evaluation_seeds
-from resel.training.video import DRAWINGS, check_film_path, film
 
 
 @dataclass(frozen=True)
@@ -40,6 +38,10 @@ class WatchArguments:
 def run(argv: Sequence[str]) -> int:
     """Play the episodes and film or draw them."""
     arguments = tyro.cli(WatchArguments, args=argv, prog="resel watch", config=PLAIN)
+    from resel.cli._agents import load_agent
+    from resel.training import evaluation_seeds
+    from resel.training.video import DRAWINGS, check_film_path, film
+
     drawn = arguments.out.suffix in DRAWINGS
     if not drawn:
         check_film_path(arguments.out)

@@ -14,13 +14,12 @@ import tyro
 from rich.table import Table
 
 from resel._process import render_offscreen
+from resel.choices import Which
 from resel.cli import watch
-from resel.cli._agents import Which
 from resel.cli._arguments import PLAIN, RunPath, positive, word, writing
 from resel.cli.console import OUT, announce_compilation, print_table, tell_files, warn
 from resel.config import Count
 from resel.errors import ConfigError
-from resel.runs import format_bytes
 from resel.zoo import CARD, entries, get_entry
 
 Name = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
@@ -119,7 +118,7 @@ def _list(arguments: ListArguments) -> int:
             "-" if card.steps is None else f"{card.steps:,}",
             f"{card.return_mean:.2f} ± {card.return_std:.2f}",
             "-" if card.success_rate is None else f"{card.success_rate:.0%}",
-            format_bytes(entry.size),
+            f"{entry.size / 1000:,.0f} kB",
         )
     print_table(table)
     OUT.print("Use one as zoo:NAME: resel eval zoo:NAME, resel watch zoo:NAME --out film.gif")

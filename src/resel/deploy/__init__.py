@@ -1,6 +1,6 @@
 """A trained policy for machines without resel: ONNX, a loader, C, and steps to check them by."""
 
-from resel.deploy._c import CWeights, c_policy
+from resel.deploy._c import c_policy
 from resel.deploy._c_graph import CannotWriteError
 from resel.deploy._c_program import FLAGS, Answers, CProgram, compiled, find_compiler
 from resel.deploy._c_vectors import Steps, acted_alone, comparable
@@ -18,7 +18,6 @@ __all__ = [
     "Answers",
     "Batch",
     "CProgram",
-    "CWeights",
     "CannotWriteError",
     "Limits",
     "Outcome",

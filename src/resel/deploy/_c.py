@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal
 
 import torch
 from torch import Tensor
 
+from resel.choices import CWeights
 from resel.deploy._c_body import Body
 from resel.deploy._c_graph import CannotWriteError, trace
 from resel.deploy._c_step import Layout, write_step
@@ -24,8 +24,6 @@ from resel.envs import ActionSpec
 from resel.methods import Learner
 from resel.networks import MambaEncoder
 from resel.tasks import short_name
-
-CWeights = Literal["float32", "float16"]
 
 _WEIGHTS = {
     "float32": "typedef float resel_weight;\n#define RESEL_WEIGHT(w) (w)\n\n",

@@ -17,7 +17,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from resel.deploy._c import CWeights
+from resel.choices import CWeights
 from resel.deploy._check import HEADER, check_export, files_of, is_export
 from resel.deploy._document import Batch, Origin, describe_policy, longest_episode, trained_range
 from resel.deploy._header import header_of

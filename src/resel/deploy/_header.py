@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from resel.deploy._c import CWeights, c_policy
+from resel.choices import CWeights
+from resel.deploy._c import c_policy
 from resel.deploy._c_graph import CannotWriteError
 from resel.deploy._c_program import Answers, compiled, find_compiler
 from resel.deploy._c_vectors import Steps

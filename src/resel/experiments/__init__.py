@@ -1,6 +1,6 @@
 """The paper's figures and tables: what to run for each, how to get it run, what comes of it."""
 
-from resel.experiments._settings import SCALES, Experiment, Scale, Setting, Study
+from resel.experiments._settings import SCALES, Experiment, Setting, Study
 from resel.experiments.catalogue import CATALOGUE, choose, narrowed, with_preset
 from resel.experiments.comparison import COMPARISON, comparison
 from resel.experiments.engines import (
@@ -18,18 +18,16 @@ from resel.experiments.plan import (
     threads_for,
     train_command,
 )
-from resel.experiments.reproduce import EngineName, Sweep, reproduce
+from resel.experiments.reproduce import Sweep, reproduce
 
 __all__ = [
     "CATALOGUE",
     "COMPARISON",
     "SCALES",
-    "EngineName",
     "Entry",
     "Experiment",
     "Job",
     "Ledger",
-    "Scale",
     "Setting",
     "Study",
     "Sweep",

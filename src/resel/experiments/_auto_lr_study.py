@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from resel.experiments._settings import Scale, Setting, Study
+from resel.choices import Scale
+from resel.experiments._settings import Setting, Study
 
 _LONG_TASK = "CartPole-P-v0"
 """Where episodes are long."""

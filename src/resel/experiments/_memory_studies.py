@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from resel.experiments._settings import Scale, Setting, Study
+from resel.choices import Scale
+from resel.experiments._settings import Setting, Study
 from resel.tasks import TaskSpec, get_task
 
 _BRIEF: dict[str, Any] = {"steps": 3000, "eval_every": 1000, "checkpoint_every": 1500}

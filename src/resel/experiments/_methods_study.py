@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from resel.experiments._settings import Scale, Setting, Study
+from resel.choices import Scale
+from resel.experiments._settings import Setting, Study
 from resel.methods import Method, own_methods
 from resel.tasks import get_task
 

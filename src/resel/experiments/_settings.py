@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from resel.agent import configure
+from resel.choices import Scale
 from resel.config import Config
 from resel.errors import ConfigError
 from resel.methods import default_method
 from resel.tasks import full_name
 
-Scale = Literal["smoke", "cpu", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
 Kind = Literal[
     "curves",

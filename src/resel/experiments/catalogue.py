@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from resel.choices import Scale
 from resel.errors import ConfigError
 from resel.experiments._auto_lr_study import auto_lr_study
 from resel.experiments._memory_studies import (
@@ -22,7 +23,6 @@ from resel.experiments._settings import (
     Experiment,
     Kind,
     Measure,
-    Scale,
     Setting,
     Study,
 )

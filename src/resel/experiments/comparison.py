@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from resel.agent import configure, usual_preset
+from resel.choices import Scale
 from resel.config import Config
 from resel.errors import ConfigError
-from resel.experiments._settings import Experiment, Scale, Setting, Study
+from resel.experiments._settings import Experiment, Setting, Study
 from resel.methods import get_method, is_preset_file, read_preset
 from resel.tasks import full_name, get_task
 

@@ -18,10 +18,11 @@ from pathlib import Path
 from resel._process import LAUNCHER
 from resel.analysis.runs import environment_so_far
 from resel.benchmarks import KeptCosts, UpdateCost, cost_key, measure_cost
+from resel.choices import Scale
 from resel.config import Config
 from resel.data import ReplayBuffer
 from resel.errors import ConfigError
-from resel.experiments._settings import Experiment, Scale, Setting
+from resel.experiments._settings import Experiment, Setting
 from resel.methods import run_label
 from resel.runs import available_memory, updates_planned
 from resel.tasks import get_task, short_name

@@ -13,8 +13,9 @@ from typing import Any
 
 import resel
 from resel.analysis.runs import environment_so_far
+from resel.choices import Scale
 from resel.errors import DamagedFileError, RunDirectoryError
-from resel.experiments._settings import Experiment, Scale
+from resel.experiments._settings import Experiment
 from resel.experiments.engines import Entry
 from resel.experiments.plan import Member
 from resel.runs import describe_machine

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import torch
 from rich.console import Console
 from rich.table import Table
 
 from resel.benchmarks import KeptCosts
+from resel.choices import EngineName, Scale
 from resel.errors import ConfigError, ReselError
-from resel.experiments._settings import Experiment, Scale
+from resel.experiments._settings import Experiment
 from resel.experiments.engines import (
     FINISHED,
     Ledger,
@@ -40,8 +40,6 @@ from resel.experiments.record import check_folder, write_record
 from resel.networks import kernels_are_compiled
 from resel.runs import available_memory
 from resel.training import duration
-
-EngineName = Literal["local", "ray", "slurm"]
 
 
 @dataclass(frozen=True)

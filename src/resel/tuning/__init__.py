@@ -1,7 +1,7 @@
 """Searching for settings: trials are runs, a study of Optuna says which is next."""
 
 from resel.tuning._clock import parse_budget
-from resel.tuning._search import FIRST_SEED, PrunerName, Search, without_password
+from resel.tuning._search import FIRST_SEED, Search, without_password
 from resel.tuning._summary import Summary, Trial, summarize
 from resel.tuning.tune import PRESET, Place, tune
 
@@ -9,7 +9,6 @@ __all__ = [
     "FIRST_SEED",
     "PRESET",
     "Place",
-    "PrunerName",
     "Search",
     "Summary",
     "Trial",

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from resel.agent import configure, usual_preset
 from resel.analysis.runs import settings_of
+from resel.choices import PrunerName
 from resel.config import Config
 from resel.errors import ConfigError
 from resel.experiments import Setting
@@ -26,7 +27,6 @@ from resel.methods import (
 )
 from resel.tasks import full_name
 
-PrunerName = Literal["median", "asha", "none"]
 FIRST_SEED = 100
 """Seeds of trials begin here: those from 1 up stay fresh, for results."""
 _DIGITS = 3

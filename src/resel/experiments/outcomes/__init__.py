@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from resel.choices import Scale
 from resel.errors import RunDirectoryError
-from resel.experiments._settings import Experiment, Scale
+from resel.experiments._settings import Experiment
 from resel.experiments.engines import Status
 from resel.experiments.outcomes._beside import make_anchors, make_mmer
 from resel.experiments.outcomes._comparison import make_comparison

@@ -11,9 +11,10 @@ import os
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from resel.agent import Agent
+from resel.choices import Which
 from resel.errors import DamagedFileError, RunDirectoryError
 from resel.runs import find_bundle
 from resel.training import evaluate, evaluation_seeds
@@ -22,8 +23,6 @@ from resel.training.threads import threads_for
 FILE = "evaluations.json"
 _SEED = 1_000_000
 """Chooses the episodes; no run has it as its own."""
-
-Which = Literal["last", "best"]
 
 
 class Measured(NamedTuple):
