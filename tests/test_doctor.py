@@ -12,7 +12,6 @@ import torch
 from packaging.requirements import Requirement
 
 from resel import doctor
-from resel.cli import doctor as verb
 from resel.cli import main
 from resel.doctor import Finding
 from resel.networks import kernel_checks
@@ -162,7 +161,7 @@ def test_little_room_is_noted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 def test_the_verdict(bad: int, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     missing = Finding("extras", "ray", "missing", "pip install 'resel[ray]'")
     wrong = [Finding("kernels on cpu", f"[{i}]", "bad", "differs") for i in range(bad)]
-    monkeypatch.setattr(verb, "examine", lambda: iter([GOOD, missing, *wrong]))
+    monkeypatch.setattr(doctor, "examine", lambda: iter([GOOD, missing, *wrong]))
     assert main(["doctor"]) == (1 if bad else 0)
     said = capsys.readouterr().out
     assert "pip install 'resel[ray]'" in said and ("[0]" in said) == bool(bad)

@@ -23,6 +23,7 @@ from resel.errors import ReselError
 from resel.networks import check_kernels
 from resel.runs import available_memory, describe_machine, format_bytes
 from resel.tasks import TaskSpec, all_tasks, is_installed, make_env
+from resel.training.threads import is_busy, usable_cores
 
 State = Literal["good", "note", "missing", "bad"]
 _LITTLE_MEMORY = 2 << 30
@@ -109,14 +110,14 @@ def _of_extra(package: str, extra: str) -> list[Requirement]:
 
 def _devices() -> Iterator[Finding]:
     gpus = list(_gpus())  # first: torch says only once why it finds none
-    machine = describe_machine(torch.get_num_threads(), "cpu")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    machine = describe_machine("cpu")
+    cores = usable_cores()
     instructions = torch.backends.cpu.get_cpu_capability()
     text = f"{machine['cpu'] or 'unknown'}, {cores} cores, {instructions}"
     yield Finding("devices", "cpu", "good", text)
     yield from gpus
     threads, load = torch.get_num_threads(), os.getloadavg()[0]
-    busy = load > (cores or 1) + 0.75
+    busy = is_busy(load, cores)
     words = f"{threads} for large networks, 1 for small ones; the load of the machine is {load:.1f}"
     more = ": it is busy, and everything takes longer" if busy else ""
     yield Finding("devices", "threads", "note" if busy else "good", words + more)

@@ -14,6 +14,7 @@ from terminal import lines, read, refused
 from resel import RESeL
 from resel.cli import main
 from resel.runs import agent_step
+from resel.training import evaluation_seeds
 
 
 def test_eval(finished: Path, capsys: Any) -> None:
@@ -37,10 +38,25 @@ def test_eval(finished: Path, capsys: Any) -> None:
         "Measured: the agent 'last' of the run, saved at step 60. "
         "±: the standard deviation over episodes."
     )
+    seeds = evaluation_seeds(1, 3)
+    assert (answer["seed"], answer["seeds"]) == (1, seeds)
+    assert main(["eval", str(finished), "--episodes", "3"]) == 0
+    told_seeds = f"Episodes: the seeds {seeds[0]} to {seeds[2]}, which --seed 1 chooses."
+    assert told_seeds in capsys.readouterr().out.splitlines()
     agent = RESeL.load(finished / "agents/last")
     agent.save("mine")
     assert agent.num_timesteps == 0 and agent_step("mine") == 60
     assert "--episodes 0" in refused(capsys, "eval", str(finished), "--episodes", "0")
+
+
+def test_a_single_agent_has_no_best(finished: Path, capsys: Any) -> None:
+    alone = str(finished / "agents/last")
+    assert main(["eval", alone, "--episodes", "1", "--agent", "best"]) == 0
+    told = capsys.readouterr()
+    assert f"{alone} is a single agent, not a run: --agent best chooses nothing" in told.err
+    assert "Measured: the saved agent" in told.out
+    assert main(["eval", "zoo:pendulum-v", "--episodes", "1", "--agent", "best", "--json"]) == 0
+    assert "zoo:pendulum-v is a single agent" in capsys.readouterr().err
 
 
 def test_eval_measures_the_same_as_the_run(finished: Path, capsys: Any) -> None:
@@ -60,7 +76,7 @@ def test_eval_at_another_length(finished: Path, capsys: Any) -> None:
     assert main(command) == 0
     told = capsys.readouterr().out.splitlines()
     assert "episodes of 41 steps" in told[0]
-    assert told[2] == "Not as in the evaluations of its training: length=40 (was 20)"
+    assert told[3] == "Not as in the evaluations of its training: length=40 (was 20)"
     assert main([*command[:-1], "length=20"]) == 0  # said again, but the same
     assert "Not as in" not in capsys.readouterr().out
 

@@ -13,6 +13,7 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from resel import RESeL
 from resel.config import Config
 from resel.data import Trajectory
 from resel.envs import AnyEnv, CheckedEnv, CriticSignal, Restarts, row_info, vector_rows
@@ -427,6 +428,18 @@ def test_spaces_that_are_missing(single: str, name: str) -> None:
     delattr(envs, single + name)
     with pytest.raises(UnsupportedSpaceError, match=f"vector Own has no {single}{name}: set self"):
         vector_rows(envs)
+
+
+@pytest.mark.parametrize("count", [None, 0, "two"])
+def test_rows_that_are_not_counted(count: Any) -> None:
+    envs = Own(**SAME)
+    envs.num_envs = count
+    if count is None:
+        del envs.num_envs
+    has = "no num_envs" if count is None else f"num_envs={count!r}"
+    for use in (vector_rows, RESeL):
+        with pytest.raises(ConfigError, match=f"The vector Own has {has}: set self.num_envs"):
+            use(envs)
 
 
 def test_a_signal_that_is_missing(toy: Any) -> None:

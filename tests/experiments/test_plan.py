@@ -17,7 +17,7 @@ from resel.errors import ConfigError
 from resel.experiments import Experiment, Setting, Study, choose
 from resel.experiments import plan as planning
 from resel.experiments.plan import Job, check_room, make_plan, run_name
-from resel.runs import RunDirectory
+from resel.runs import RunDirectory, write_bundle
 from resel.training import duration
 
 BASE = {"steps": 2000, "warmup_steps": 500, "buffer_steps": 1000}
@@ -77,7 +77,8 @@ def test_only_wide_networks_take_several_threads(
     assert plan.jobs[0].threads == 4 and plan.jobs[0].seconds == 4 * 1500
     # One that has begun keeps its own: with others it would not go on exactly.
     with RunDirectory.create(plan.jobs[0].run, Config.build("TMaze-v0").to_json()) as run:
-        run.write_environment({"threads": 3})
+        written = {"run": {"machine": {"threads": 3}}}
+        write_bundle(run.checkpoint_path(20), "checkpoint", {}, written)
     assert make_plan([wide], "smoke", tmp_path, 4).jobs[0].threads == 3
 
 

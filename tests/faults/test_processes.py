@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 import torch
 from command import start
+from terminal import pretend_machine
 
 from resel.cli import main
-from resel.runs import RunDirectory, read_bundle, read_metrics, write_bundle
+from resel.runs import RunDirectory, read_bundle, read_metrics
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -203,23 +204,13 @@ def test_resume_without_a_run(capsys: Any) -> None:
 # Exactness
 
 
-def _pretend(run: Path, **changes: Any) -> None:
-    """As if the newest checkpoint had been saved on another machine."""
-    path = max((run / "checkpoints").glob("step-*"))
-    bundle = read_bundle(path, "checkpoint")
-    record = bundle.documents["run"]
-    machine = {**record["machine"], **changes}
-    documents = {**bundle.documents, "run": {**record, "machine": machine}}
-    write_bundle(path, "checkpoint", bundle.tensors, documents)
-
-
 @pytest.mark.filterwarnings("default")
 def test_another_machine_is_refused_unless_forced(
     flags: list[str], tmp_path: Path, capsys: Any
 ) -> None:
     run = tmp_path / "run"
     assert main([*flags, "run", "--steps", "40"]) == 0
-    _pretend(run, processor="Abacus 9", torch="1.0", mujoco="0.5")
+    pretend_machine(run, processor="Abacus 9", torch="1.0", mujoco="0.5")
     before = (run / "metrics.jsonl").read_bytes()
     capsys.readouterr()
     assert main(["resume", "run", "--steps", "60"]) == 2
@@ -253,5 +244,5 @@ def test_other_threads_are_another_machine(flags: list[str], tmp_path: Path, cap
 
 def test_an_agent_does_not_care(flags: list[str], tmp_path: Path) -> None:
     assert main([*flags, "run", "--steps", "40"]) == 0
-    _pretend(tmp_path / "run", processor="Abacus 9")
+    pretend_machine(tmp_path / "run", processor="Abacus 9")
     assert main(["eval", "run", "--episodes", "1"]) == 0

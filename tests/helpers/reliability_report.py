@@ -66,11 +66,9 @@ def _counts(reports: list[Any]) -> dict[str, tuple[int, int]]:
 
 
 def _setting(passed: int, outcomes: dict[str, int]) -> str:
-    import torch
-
     from resel.runs import describe_machine
 
-    machine = describe_machine(torch.get_num_threads(), "cpu")
+    machine = describe_machine("cpu")
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
     ).stdout.strip()
@@ -78,7 +76,7 @@ def _setting(passed: int, outcomes: dict[str, int]) -> str:
     return (
         f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}, commit {commit or 'unknown'}: "
         f"{passed:,} tests passed, {bad}.\n{machine['cpu']}, {platform.system()}, "
-        f"Python {platform.python_version()}, torch {torch.__version__}.\n\n"
+        f"Python {platform.python_version()}, torch {machine['versions']['torch']}.\n\n"
     )
 
 

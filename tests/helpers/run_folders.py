@@ -18,8 +18,7 @@ MACHINE: dict[str, Any] = {
     "memory_bytes": 8 * 2**30,
     "gpu": None,
     "device": "cpu",
-    "threads": 0,
-    "torch_threads": 1,
+    "threads": 1,
     "versions": {"resel": "0.1.0", "torch": "2.13.0"},
     "parameter_groups": [
         {

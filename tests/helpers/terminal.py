@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from resel.cli import main
-from resel.runs import read_bundle, read_metrics
+from resel.runs import read_bundle, read_metrics, write_bundle
 
 SMALL = ["--steps", "6e1", "--eval-every", "20", "--checkpoint-every", "2_0", "--threads", "1"]
 """Flags of a run that takes no time."""
@@ -41,3 +41,13 @@ def refused(capsys: Any, *argv: str, code: int = 2, alone: bool = False) -> str:
     assert told.err.count("\n") == 1 and "Traceback" not in told.err
     assert not (alone and told.out)
     return str(told.err)
+
+
+def pretend_machine(run: Path, **changes: Any) -> None:
+    """As if the newest checkpoint had been saved on another machine."""
+    path = max((run / "checkpoints").glob("step-*"))
+    bundle = read_bundle(path, "checkpoint")
+    record = bundle.documents["run"]
+    machine = {**record["machine"], **changes}
+    documents = {**bundle.documents, "run": {**record, "machine": machine}}
+    write_bundle(path, "checkpoint", bundle.tensors, documents)

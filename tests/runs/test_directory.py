@@ -202,16 +202,16 @@ def test_default_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_describe_machine() -> None:
-    machine = describe_machine(threads=2, device="cpu")
+    machine = describe_machine("cpu")
     assert json.loads(json.dumps(machine)) == machine
     assert machine["device"] == "cpu"
-    assert machine["threads"] == 2
     assert machine["cores"] == os.cpu_count()
     assert machine["python"] == ".".join(map(str, sys.version_info[:3]))
     known = {"resel", "torch", "numpy", "numba", "llvmlite", "gymnasium", "safetensors"}
     assert known < set(machine["versions"]) and "mujoco" in machine["versions"]
     import torch
 
+    assert machine["threads"] == torch.get_num_threads()
     assert machine["versions"]["torch"] == torch.__version__
 
 

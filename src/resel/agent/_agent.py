@@ -37,6 +37,7 @@ from resel.envs import (
     Env,
     EnvFactory,
     check_spaces,
+    row_count,
     spaces_of,
     warn_user,
 )
@@ -63,6 +64,7 @@ from resel.runs import (
     read_agent,
     save_agent,
     saved_privileged,
+    threads_so_far,
     use_weights,
     warm_start,
 )
@@ -76,7 +78,7 @@ from resel.training import (
     named_by_task,
     signal_of,
 )
-from resel.training.threads import threads_for
+from resel.training.threads import threads_for, why_threads_spin
 from resel.zoo import locate
 
 
@@ -296,7 +298,10 @@ class Agent:
             warn_user(f"{reason} Until then no evaluations are made.")
         told, say = [SeenBy(self, callback) for callback in callbacks], speaker(progress_bar)
         self.stopped_because = None
-        with threads_for(self.config):
+        so_far = threads_so_far(options.run_dir) if options.goes_on and options.run_dir else None
+        with threads_for(self.config, so_far):
+            if self.learner.device.type == "cpu" and (cost := why_threads_spin()):
+                warn_user(cost)
             if self._origin is not None and not options.goes_on:
                 self._origin.restore(self._trainer)
             if run_dir is None:
@@ -513,7 +518,7 @@ class Agent:
         if env is not None:  # only the task's own name is known to have a vectorised version
             config = config.replace(env_vector=False)
         if isinstance(env, gymnasium.vector.VectorEnv):
-            config = config.replace(num_envs=env.num_envs, env_restarts=0)
+            config = config.replace(num_envs=row_count(env), env_restarts=0)
         elif isinstance(env, gymnasium.Env):
             config = config.replace(num_envs=1, env_restarts=0)
         task = config.task if env is None else env

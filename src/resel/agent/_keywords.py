@@ -78,7 +78,8 @@ class LoopKeywords(TypedDict, total=False):
     device: str
     """auto, cpu or cuda (cuda:1 and so on)."""
     threads: int
-    """CPU threads; 0 takes one below the paper's width, all cores from there on."""
+    """CPU threads; 0 takes one below the paper's width, all cores from there on. A run that goes on
+    keeps the number it has."""
     disk_tries: int
     """Tries of a write that the disk refuses, as when it is full, before the run gives up."""
     disk_wait: float

@@ -18,6 +18,7 @@ from resel.envs import (
     Env,
     VectorRow,
     is_pool,
+    row_count,
     spaces_of,
     vector_rows,
 )
@@ -34,17 +35,17 @@ def with_rows(
     """Settings or config for as many environments as a vector has; others are left as they are."""
     if not isinstance(env, gymnasium.vector.VectorEnv):
         return settings, config
-    asked = settings.get("num_envs")
+    asked, rows = settings.get("num_envs"), row_count(env)
     if isinstance(config, Config) and config.training.num_envs > 1:  # 1 is nobody's choice
         asked = config.training.num_envs
-    if asked not in (None, env.num_envs):
+    if asked not in (None, rows):
         raise ConfigError(
-            f"num_envs={asked}, but the vector given as env has {env.num_envs} environments: "
+            f"num_envs={asked}, but the vector given as env has {rows} environments: "
             "leave num_envs out."
         )
     if isinstance(config, Config):
-        return settings, config.replace(num_envs=env.num_envs)
-    return {**settings, "num_envs": env.num_envs} if config is None else settings, config
+        return settings, config.replace(num_envs=rows)
+    return {**settings, "num_envs": rows} if config is None else settings, config
 
 
 def no_evaluation(env: AnyEnv) -> str | None:

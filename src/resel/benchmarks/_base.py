@@ -28,6 +28,11 @@ class Bench(ABC):
     needs_kernels: ClassVar[bool] = True
     """Compiled ones, so that the first run on a machine takes longer."""
 
+    @property
+    def beside(self) -> int:
+        """Processes that are to keep the machine busy meanwhile."""
+        return 0
+
     json: bool = False
     """Print one JSON object and nothing else."""
     out: Path | None = None
@@ -40,7 +45,7 @@ class Bench(ABC):
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            lowest = 0 if field.name == "threads" else 1
+            lowest = 0 if field.name in ("threads", "busy") else 1
             if isinstance(value, int) and not isinstance(value, bool) and value < lowest:
                 flag = field.name.replace("_", "-")
                 raise ConfigError(f"--{flag} {value} is too small: it must be at least {lowest}.")
@@ -66,6 +71,8 @@ def run(bench: Bench) -> Result:
         _make_folder(bench.out)
     with watch_machine() as doubts:
         measured = bench.measure()
+    if bench.beside:
+        doubts = [f"{bench.beside} processes kept the machine busy meanwhile, as was asked"]
     threads = torch.get_num_threads()
     settings = dataclasses.asdict(bench)
     for name in ("json", "out", "runs"):  # nothing depends on where things are written
@@ -76,7 +83,7 @@ def run(bench: Bench) -> Result:
         "threads": threads,
         "torch": torch.__version__,
         "dtype": str(torch.get_default_dtype()).removeprefix("torch."),
-        "machine": describe_machine(threads, "cpu"),
+        "machine": describe_machine("cpu"),
         "doubts": doubts,
         **measured,
     }

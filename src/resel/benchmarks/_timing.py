@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,6 +104,18 @@ def _without_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+@contextmanager
+def keep_busy(count: int) -> Iterator[None]:
+    """So many processes that compute meanwhile; they end when this one does, however it ends."""
+    program = "import os; us = os.getppid()\nwhile os.getppid() == us: sum(range(100_000))"
+    with ExitStack() as started:
+        for _ in range(count):
+            process = subprocess.Popen([sys.executable, "-c", program])
+            started.callback(process.wait)
+            started.callback(process.kill)
+        yield
 
 
 @contextmanager

@@ -9,6 +9,7 @@ and layout and in turn with the updates. `ratio` is update_ms / limit_ms.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from resel.agent import configure
 from resel.benchmarks._base import Bench, Result, number_table, short, timing_table
 from resel.benchmarks._memory import MB, Peak, peak_memory
 from resel.benchmarks._products import ProductClock, Recording, record_products
-from resel.benchmarks._timing import Laps, Timing, interleave
+from resel.benchmarks._timing import Laps, Timing, interleave, keep_busy
 from resel.benchmarks._workload import HALF_CHEETAH
 from resel.config import Config, Count, SizeName
 from resel.envs import DEFAULT_EPISODE_CAP, CheckedEnv
@@ -51,6 +52,12 @@ class UpdateBench(Bench):
     """Network size; the paper's or what the task says, if not given."""
     profile: bool = False
     """Also tell where the time goes."""
+    busy: Count = 0
+    """Processes that compute beside it, to see what threads cost on a busy machine."""
+
+    @property
+    def beside(self) -> int:
+        return self.busy
 
     def config(self) -> Config:
         """The settings measured with."""
@@ -70,7 +77,8 @@ class UpdateBench(Bench):
                 _one_round(workload)
         recording = _record(workload)
         clock = ProductClock.build(recording)
-        timings = interleave([lambda: _one_round(workload), clock], self.repetitions)
+        with keep_busy(self.busy):
+            timings = interleave([lambda: _one_round(workload), clock], self.repetitions)
         batch = workload.sample()
         return {
             "config": config.to_json(),
@@ -79,6 +87,7 @@ class UpdateBench(Bench):
             "trajectory_length": length,
             "valid_steps": batch.steps,
             "places": batch.is_first.numel(),
+            "spin_count": os.environ.get("GOMP_SPINCOUNT"),
             **_numbers(timings, recording, clock, memory, workload.learner.updates_to_log),
             **({"profile": _profile(workload)} if self.profile else {}),
         }
@@ -90,6 +99,7 @@ class UpdateBench(Bench):
         )
         rows = {
             "update": "update_ms",
+            "of the processor, all threads": "update_cpu_ms",
             "its matrix products alone": "limit_ms",
             "drawing and packing the batch": "sampling_ms",
         }
@@ -125,11 +135,15 @@ def _one_round(workload: Workload) -> Laps:
     count = workload.learner.updates_to_log
     begin = time.perf_counter()
     batches = [workload.sample() for _ in range(count)]
-    middle = time.perf_counter()
+    middle, spent = time.perf_counter(), time.process_time()
     for batch in batches:
         workload.learner.update(batch)
-    end = time.perf_counter()
-    return {"update": (end - middle) / count, "sampling": (middle - begin) / count}
+    end, spent = time.perf_counter(), time.process_time() - spent
+    return {
+        "update": (end - middle) / count,
+        "update_cpu": spent / count,
+        "sampling": (middle - begin) / count,
+    }
 
 
 def _record(workload: Workload) -> Recording:
@@ -162,6 +176,7 @@ def _numbers(
     limit = limit_of(lambda timing: timing.median)
     return {
         **update.fields("update_ms"),
+        **timings["update_cpu"].fields("update_cpu_ms"),
         "flops_per_update": recording.flops / delay,
         "fused_flops_per_update": sum(p.flops * n for p, n in recording.fused.items()) / delay,
         "limit_ms": limit,

@@ -35,8 +35,10 @@ def load_agent(path: Path, which: Which, *, refuse_diverged: bool = False) -> Lo
     A run that is too young for the one that is asked for gives the other; that, and that a run has
     diverged, is told. With `refuse_diverged` the last agent of such a run is refused.
     """
-    path = locate(path)
+    given, path = path, locate(path)
     if not (path / "config.json").is_file():
+        if which == "best":
+            warn(f"{given} is a single agent, not a run: --agent best chooses nothing there.")
         return Loaded(Agent.load(path), None, agent_step(path), agent_learned(path))
     there = [name for name in ("last", "best") if (path / "agents" / name).exists()]
     if not there:

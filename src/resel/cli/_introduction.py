@@ -9,7 +9,7 @@ from resel.config import Config, TrainingConfig
 from resel.methods import Learner, get_method
 from resel.runs import Run, format_bytes
 from resel.training import compiles_beside, describe_groups
-from resel.training.threads import suitable_threads, width_of
+from resel.training.threads import suitable_threads, usable_cores, width_of
 
 
 def introduce(run: Run, threads: int) -> None:
@@ -35,6 +35,11 @@ def introduce(run: Run, threads: int) -> None:
         OUT.print("This is the paper's network, made for a GPU; --size tiny suits small tasks.")
     if learner.device.type == "cpu":
         announce_compilation(OUT, in_warmup=compiles_beside(run.trainer))
+    if threads > (cores := usable_cores()) and run.resumed_at is not None:
+        warn(
+            f"The run goes on with its {threads} threads, more than the cores here ({cores}): that "
+            f"is exact but slow. --threads {cores} --force takes fewer, and is not exact."
+        )
     for note in run.notes:
         warn(note)
     if run.warm_start is not None:

@@ -14,7 +14,7 @@ from resel.cli.console import ERR, OUT, escape
 from resel.config import Config
 from resel.envs import own_traceback
 from resel.errors import DivergedError, EnvironmentFault
-from resel.runs import Resume, Run, finished_result
+from resel.runs import Resume, Run, finished_result, threads_so_far
 from resel.training import ProgressLine, compiled_beside
 from resel.training.threads import width_of
 from resel.training.video import DRAWINGS, can_be_filmed
@@ -35,7 +35,8 @@ def train_run(
     if how == "auto" and (result := finished_result(config, path)) is not None:
         _tell_why_it_rests(path, result, config)
         return 0
-    threads = prepare_process(config.training.threads, width_of(config))
+    asked = config.training.threads or (threads_so_far(path) if how == "auto" else None)
+    threads = prepare_process(asked or 0, width_of(config))
     try:
         run = Run(config, path, how, wandb, force)
     except EnvironmentFault as fault:

@@ -53,6 +53,8 @@ def run(argv: Sequence[str]) -> int:
         "agent": loaded.name,
         "step": loaded.step,
         "episodes": arguments.episodes,
+        "seed": arguments.seed,
+        "seeds": seeds,
         "return_mean": result.return_mean,
         "return_std": result.return_std,
         "length_mean": result.length_mean,
@@ -72,6 +74,10 @@ def run(argv: Sequence[str]) -> int:
         soft_wrap=True,
     )
     OUT.print(f"Measured: {loaded}. ±: the standard deviation over episodes.", soft_wrap=True)
+    OUT.print(
+        f"Episodes: the seeds {seeds[0]} to {seeds[-1]}, which --seed {arguments.seed} chooses.",
+        soft_wrap=True,
+    )
     if result.adaptation_steps is not None:
         OUT.print(
             f"Adapted to each task first, in {result.adaptation_steps:,} steps in all, which do "

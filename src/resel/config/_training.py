@@ -85,7 +85,8 @@ class TrainingConfig:
     device: str = "auto"
     """auto, cpu or cuda (cuda:1 and so on)."""
     threads: Count = 0
-    """CPU threads; 0 takes one below the paper's width, all cores from there on."""
+    """CPU threads; 0 takes one below the paper's width, all cores from there on. A run that goes on
+    keeps the number it has."""
     disk_tries: Count = 6
     """Tries of a write that the disk refuses, as when it is full, before the run gives up."""
     disk_wait: float = 5.0

@@ -25,7 +25,7 @@ from resel.envs.spaces import Encoded, ObservationSpec, Run
 from resel.envs.subproc import SubprocEnv
 from resel.envs.told import COLUMNS, Told, in_words
 from resel.envs.tracebacks import own_traceback
-from resel.envs.vector import AnyVector, VectorRow, is_pool, vector_rows
+from resel.envs.vector import AnyVector, VectorRow, is_pool, row_count, vector_rows
 from resel.envs.worker import Worker
 
 __all__ = [
@@ -64,6 +64,7 @@ __all__ = [
     "is_pool",
     "own_limit",
     "own_traceback",
+    "row_count",
     "row_info",
     "spaces_of",
     "vector_rows",

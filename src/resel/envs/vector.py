@@ -42,7 +42,7 @@ class Vector:
 
     def __init__(self, envs: AnyVector) -> None:
         _check(envs)
-        self.envs, self.rows = envs, envs.num_envs
+        self.envs, self.rows = envs, row_count(envs)
         self.title = _title(envs)
         self.mode = _mode_of(envs)
         self.limit = _own_limit(envs)
@@ -279,6 +279,18 @@ def _own_limit(envs: AnyVector) -> int | None:
     return getattr(getattr(spec, "config", None), "max_episode_steps", None)  # EnvPool's
 
 
+def row_count(envs: AnyVector) -> int:
+    """How many environments a vector has, refused if it does not say so."""
+    count = getattr(envs, "num_envs", None)
+    if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
+        has = "no num_envs" if count is None else f"num_envs={count!r}"
+        raise ConfigError(
+            f"The vector {_title(envs)} has {has}: set self.num_envs in its __init__ to the number "
+            "of its environments."
+        )
+    return int(count)
+
+
 def _check(envs: AnyVector) -> None:
     """Refuse a vector that cannot be stepped, or whose rows one agent cannot act in."""
     for name in _SPACES:
@@ -305,11 +317,11 @@ def _check(envs: AnyVector) -> None:
     ActionSpec.of(envs.single_action_space)
     for name, bounds in (("observation_space", False), ("action_space", True)):
         single, whole = getattr(envs, f"single_{name}"), getattr(envs, name)
-        batched = batch_space(single, envs.num_envs)
+        batched = batch_space(single, row_count(envs))
         found = describe(whole, bounds=bounds)
         if found not in (describe(single, bounds=bounds), describe(batched, bounds=bounds)):
             raise UnsupportedSpaceError(
                 f"env={envs!r}: the {name} of its environments differ: together it is {whole}, "
-                f"where {envs.num_envs} of {single} would be {batched}. One agent cannot act in "
+                f"where {row_count(envs)} of {single} would be {batched}. One agent cannot act in "
                 "all of them."
             )

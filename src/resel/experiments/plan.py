@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resel._process import LAUNCHER
-from resel.analysis.runs import environment_so_far
 from resel.benchmarks import KeptCosts, UpdateCost, cost_key, measure_cost
 from resel.choices import Scale
 from resel.config import Config
@@ -24,7 +23,7 @@ from resel.data import ReplayBuffer
 from resel.errors import ConfigError
 from resel.experiments._settings import Experiment, Setting
 from resel.methods import run_label
-from resel.runs import available_memory, updates_planned
+from resel.runs import available_memory, threads_so_far, updates_planned
 from resel.tasks import get_task, short_name
 from resel.training.threads import suitable_threads, width_of
 
@@ -108,18 +107,12 @@ def make_plan(
             found.append(Member(run, setting, seed, config.training.steps))
             if run not in jobs:
                 small = suitable_threads(0, width_of(config)) == 1
-                used = 1 if small else _threads_so_far(run) or threads
+                used = 1 if small else threads_so_far(run) or threads
                 jobs[run] = _job(
                     run, setting, config, used, _cost_of(config, used, costs, kept, tell)
                 )
         members[experiment.name] = tuple(found)
     return Plan(tuple(jobs.values()), members)
-
-
-def _threads_so_far(run: Path) -> int | None:
-    """Those of a run that has begun: with others it would not go on exactly."""
-    threads = environment_so_far(run).get("threads")
-    return threads if isinstance(threads, int) and threads > 0 else None
 
 
 def _cost_of(

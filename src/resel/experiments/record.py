@@ -69,7 +69,7 @@ def write_record(
         "scale": scale,
         "command": command,
         "resel": resel.__version__,
-        "machine": describe_machine(0, "auto"),
+        "machine": describe_machine("auto"),
         "runs": [_run(folder, member, entries[member.run]) for member in members],
         "files": list(files),
         "notes": [*notes, *_other_versions(members)],

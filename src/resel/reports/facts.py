@@ -95,9 +95,8 @@ def _machine(place: Mapping[str, Any]) -> dict[str, Cell]:
         "memory": format_bytes(memory) if isinstance(memory, int) else None,
         "GPU": _word(place.get("gpu")),
         "device": _word(place.get("device")),
-        "threads": _word(
-            place.get("torch_threads", place.get("threads"))
-        ),  # 0 asks for a good number
+        # Of older runs, `threads` is what was asked for.
+        "threads": _word(place.get("torch_threads", place.get("threads"))),
         "system": _word(place.get("platform")),
         "python": _word(place.get("python")),
         "packages": table_text(", ".join(f"{name} {v}" for name, v in listed if v is not None)),

@@ -33,6 +33,7 @@ from resel.runs.segments import (
     remove_segments,
     write_segment,
 )
+from resel.runs.threads import threads_so_far
 from resel.runs.warm_start import WarmStart, warm_start
 
 __all__ = [
@@ -80,6 +81,7 @@ __all__ = [
     "saved_config",
     "saved_privileged",
     "settle",
+    "threads_so_far",
     "updates_by",
     "updates_planned",
     "use_weights",

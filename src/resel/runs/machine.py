@@ -29,7 +29,7 @@ _PACKAGES = (
 )
 
 
-def describe_machine(threads: int, device: str) -> dict[str, Any]:
+def describe_machine(device: str) -> dict[str, Any]:
     """Plain data for environment.json; what cannot be found out is None."""
     return {
         "python": platform.python_version(),
@@ -39,8 +39,7 @@ def describe_machine(threads: int, device: str) -> dict[str, Any]:
         "memory_bytes": _memory_bytes(),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "device": device,
-        "threads": threads,
-        "torch_threads": torch.get_num_threads(),
+        "threads": torch.get_num_threads(),
         "versions": {package: _version(package) for package in _PACKAGES},
     }
 

@@ -125,7 +125,7 @@ class Run:
         self._due = CheckpointsDue(settings, self.trainer.learner.updates)
         self.directory.write_environment(
             {
-                **describe_machine(settings.threads, device),
+                **describe_machine(device),
                 "parameter_groups": describe_groups(self.trainer.learner),
                 "starts": starts_with_this(self.directory),
             }

@@ -6,6 +6,7 @@ threads that wait for each other beside simulators and other runs cost many time
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,6 +15,9 @@ import torch
 from resel.config import Config
 
 PAPER_WIDTH = 256
+_SPARE_LOAD = 0.75
+"""Of a machine that is not busy, beyond one for each core."""
+_SPIN_SETTINGS = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 
 
 def suitable_threads(threads: int, width: int) -> int | None:
@@ -27,9 +31,13 @@ def width_of(config: Config) -> int:
 
 
 @contextmanager
-def threads_for(config: Config) -> Iterator[None]:
-    """Torch with the threads that suit a config, and as it was afterwards."""
-    wanted, before = suitable_threads(config.training.threads, width_of(config)), None
+def threads_for(config: Config, so_far: int | None = None) -> Iterator[None]:
+    """Torch with the threads that suit a config, and as it was afterwards.
+
+    A run that goes on takes those it had `so_far`, if its config leaves the choice.
+    """
+    asked, before = config.training.threads or so_far or 0, None
+    wanted = suitable_threads(asked, width_of(config))
     if wanted is not None and wanted != torch.get_num_threads():
         before = torch.get_num_threads()
         torch.set_num_threads(wanted)
@@ -38,3 +46,31 @@ def threads_for(config: Config) -> Iterator[None]:
     finally:
         if before is not None:
             torch.set_num_threads(before)
+
+
+def usable_cores() -> int:
+    """The cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def is_busy(load: float, cores: int) -> bool:
+    """Whether so many processes, on the average of a minute, have to wait for each other."""
+    return load > cores + _SPARE_LOAD
+
+
+def why_threads_spin() -> str | None:
+    """What several threads would cost here, if the machine is busy and they wait by spinning.
+
+    How they wait is settled when torch is loaded; the command sees to it before.
+    """
+    threads, cores, load = torch.get_num_threads(), usable_cores(), os.getloadavg()[0]
+    settled = any(name in os.environ for name in _SPIN_SETTINGS)
+    if threads == 1 or settled or not is_busy(load, cores):
+        return None
+    return (
+        f"This machine is busy (its load is {load:.1f}, with {cores} cores), and torch's {threads} "
+        "threads wait for each other by spinning, which can take several times the processor time "
+        "of one: give threads=1, or start Python with GOMP_SPINCOUNT=20000 in its environment."
+    )
