@@ -47,7 +47,7 @@ from resel.cli._entry import VERBS
 asked = [[verb, "--help"] for verb in VERBS]
 asked += [[verb, "--help-all"] for verb in ("train", "resume")]
 asked += [["tasks"], ["methods"], ["methods", "--json"], ["zoo", "list"], ["zoo", "get", "--help"]]
-asked += [["bench"], ["reproduce", "--nosuch"], ["bench", "updaet"], ["zoo", "nosuch"]]
+asked += [["bench", "updaet"], ["zoo", "nosuch"]]
 asked += [[verb, "--nosuch"] for verb in VERBS if verb not in ("train", "resume")]
 for words in asked:
     try:

@@ -112,6 +112,14 @@ def test_update_of_a_task(
     assert result["config"]["task"] == task
 
 
+def test_update_on_a_busy_machine(capsys: Any) -> None:
+    result = measured(capsys, "update", "--encoder", "mlp", "--busy", "2")
+    assert result["doubts"] == ["the machine was kept busy, as was asked (--busy 2)"]
+    assert result["update_cpu_ms"] > 0 and result["settings"]["busy"] == 2
+    main(["bench", "update", *PARTS["update"], "--encoder", "mlp", "--repetitions", "1"])
+    assert "of the processor, all threads" in capsys.readouterr().out
+
+
 def test_where_the_time_goes(capsys: Any) -> None:
     profile = measured(capsys, "update", "--profile")["profile"]
     assert all(entry["self_ms"] >= 0 and entry["calls"] > 0 for entry in profile)

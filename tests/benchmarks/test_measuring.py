@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from resel.benchmarks._memory import peak_memory, resident_bytes
-from resel.benchmarks._timing import Laps, Timing, find_doubts, interleave, watch_machine
+from resel.benchmarks._timing import Laps, Timing, find_doubts, interleave, keep_busy, watch_machine
 from resel.benchmarks.scaling import sweeps
 
 
@@ -32,6 +35,28 @@ def test_calls_take_turns() -> None:
 def test_a_median_in_milliseconds() -> None:
     timing = Timing.of([0.001 * i for i in range(11)])
     assert timing.fields("x_ms") == pytest.approx({"x_ms": 5, "x_ms_p10": 1, "x_ms_p90": 9})
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="it looks into /proc")
+def test_who_keeps_the_machine_busy_ends_with_us() -> None:
+    program = (
+        "import os, time; from resel.benchmarks._timing import keep_busy\n"
+        "with keep_busy(2):\n"
+        "    here = f'/proc/{os.getpid()}/task/{os.getpid()}/children'\n"
+        "    print(*open(here).read().split(), flush=True); os.kill(os.getpid(), 9)"
+    )
+    killed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    burning = [Path("/proc") / number for number in killed.stdout.split()]
+    assert len(burning) == 2
+    deadline = time.monotonic() + 20
+    while any(place.exists() for place in burning) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(place.exists() for place in burning)
+    before = os.times()
+    with keep_busy(1):
+        time.sleep(1.0)
+    after = os.times()
+    assert after.children_user - before.children_user > 0.05
 
 
 @pytest.mark.parametrize(

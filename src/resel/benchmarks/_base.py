@@ -72,7 +72,7 @@ def run(bench: Bench) -> Result:
     with watch_machine() as doubts:
         measured = bench.measure()
     if bench.beside:
-        doubts = [f"{bench.beside} processes kept the machine busy meanwhile, as was asked"]
+        doubts = [f"the machine was kept busy, as was asked (--busy {bench.beside})"]
     threads = torch.get_num_threads()
     settings = dataclasses.asdict(bench)
     for name in ("json", "out", "runs"):  # nothing depends on where things are written

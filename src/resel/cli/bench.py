@@ -20,11 +20,13 @@ from resel.errors import ConfigError
 
 def run(argv: Sequence[str]) -> int:
     """Measure one part; the parts bring their own flags."""
-    part = argv[0] if argv else None
-    if part is None or asks_for_help(argv[:1]):
+    if asks_for_help(argv[:1]):
         _list()
         return 0
-    if part not in (known := parts()):
+    known, part = parts(), argv[0] if argv else ""
+    if not part:
+        raise ConfigError(f"Which part is to be measured? Use one of {', '.join(known)}.")
+    if part not in known:
         near = difflib.get_close_matches(part, known, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         raise ConfigError(f"There is no part {part!r}: use one of {', '.join(known)}.{hint}")
