@@ -22,7 +22,7 @@ def run(argv: Sequence[str]) -> int:
     """Measure one part; the parts bring their own flags."""
     if asks_for_help(argv[:1]):
         _list()
-        return 0
+        raise SystemExit(0)  # as the parser ends that prints the help of the others
     known, part = parts(), argv[0] if argv else ""
     if not part:
         raise ConfigError(f"Which part is to be measured? Use one of {', '.join(known)}.")
