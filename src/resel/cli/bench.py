@@ -43,9 +43,13 @@ def parts() -> dict[str, str]:
 
 
 def _list() -> None:
-    OUT.print("usage: resel bench PART [OPTIONS]\n\nMeasure speed and memory on this machine.\n")
+    known = parts()
+    usage = f"usage: resel bench {{{','.join(known)}}} [OPTIONS]"
+    OUT.print(
+        f"{usage}\n\nMeasure speed and memory on this machine.\n", markup=False, soft_wrap=True
+    )
     table = Table(box=None, show_header=False)
-    for name, text in parts().items():
+    for name, text in known.items():
         table.add_row(f"[bold]{name}[/bold]", escape(text))
     print_table(table)
     OUT.print("\n`resel bench PART --help` lists the flags of one.", markup=False)
