@@ -109,7 +109,8 @@ def _without_collection() -> Iterator[None]:
 @contextmanager
 def keep_busy(count: int) -> Iterator[None]:
     """So many processes that compute meanwhile; they end when this one does, however it ends."""
-    program = "import os; us = os.getppid()\nwhile os.getppid() == us: sum(range(100_000))"
+    # By number: we may be gone before it asks who started it.
+    program = f"import os\nwhile os.getppid() == {os.getpid()}: sum(range(100_000))"
     with ExitStack() as started:
         for _ in range(count):
             process = subprocess.Popen([sys.executable, "-c", program])
