@@ -142,7 +142,7 @@ print(policy.act([0.1, 0.2, 0.3], 1.0).tolist())
         ([0.0, np.nan, 0.0], r"NaN or infinity in observation\[1\]"),
         ([np.inf, 0.0, np.nan], r"NaN or infinity in observation\[0\], observation\[2\]"),
         ([0.0, 0.0, 1e6], r"observation\[2\] far outside of what .* was trained on: 1e\+06, not -"),
-        ("abc", r"'abc'.* are no numbers"),
+        ("abc", r"'abc'.* is not made of numbers"),
         ([0.0, 0.0], r"Shape \[2\] instead of \[3\]"),
     ],
 )

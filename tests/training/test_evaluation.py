@@ -84,4 +84,4 @@ def test_runs_and_the_command_tell_them(tmp_path: Path, capsys: Any) -> None:
     assert main(["eval", str(run), "--episodes", "2"]) == 0
     told = capsys.readouterr().out.splitlines()
     expected = f"{answer['return_episode_1']:.2f} + {answer['return_episode_2']:.2f}"
-    assert told[2] == f"Of the episodes of a trial, in their order: {expected}"
+    assert told[3] == f"Of the episodes of a trial, in their order: {expected}"
