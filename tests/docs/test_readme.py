@@ -10,7 +10,7 @@ from doc_pages import DOCS, ROOT
 from resel.methods import own_methods
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
-_WITH_MEMORY = ("RESeL", "MF-RNN", "SAC-GRU")
+_WITH_MEMORY = ("MF-RNN", "SAC-GRU")
 
 
 def _rows(name: str) -> list[dict[str, str]]:
@@ -18,27 +18,54 @@ def _rows(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def _line(task: str) -> str:
-    (line,) = [line for line in TEXT.splitlines() if line.startswith(f"| [`{task}`]")]
+def _line(start: str) -> str:
+    (line,) = [line for line in TEXT.splitlines() if line.startswith(start)]
     return line
+
+
+def test_the_pendulums_steps_and_minutes_are_those_of_the_results() -> None:
+    rows = _rows("solve/pendulum-v-resel.csv")
+    line = _line("| [`Pendulum-V-v0`]")
+    steps = sorted(int(row["steps"]) for row in rows)
+    minutes = sorted(round(float(row["processor_minutes"])) for row in rows)
+    assert f"{steps[0]:,} to {steps[-1]:,}" in line
+    assert f"{minutes[0]} to {minutes[-1]} minutes" in line
+    solved = sum(row["solved"] == "True" for row in rows)
+    assert f"-200 held, {solved} of {len(rows)} seeds" in line
+    assert {float(row["threshold"]) for row in rows} == {-200.0}
+    (other,) = _rows("solve/pendulum-v-recurrent-ppo.csv")
+    line = _line("| | RecurrentPPO")
+    assert f"{int(other['steps']):,} | {float(other['last_return']):.0f}, 1 seed" in line
+    assert f"{float(other['processor_minutes']):.0f} minutes" in line
 
 
 def test_the_pendulums_returns_are_those_of_the_results() -> None:
     found = {
         row["group"]: row for row in _rows("methods/finals.csv") if row["panel"].endswith("V-v0")
     }
-    line = _line("Pendulum-V-v0")
+    line = _line("| [at 12,000 steps]")
     for name in _WITH_MEMORY:
         row = found[name]
         assert f"{float(row['mean']):.0f} ± {float(row['standard_error']):.0f}" in line
-    without = [round(float(row["mean"])) for name, row in found.items() if name not in _WITH_MEMORY]
-    assert f"{max(without)} to {min(without)}" in line
+    without = [
+        round(float(row["mean"]))
+        for name, row in found.items()
+        if name not in ("RESeL", *_WITH_MEMORY)
+    ]
+    assert f"{max(without)} to {min(without)}" in _line("| | five without a memory")
+    assert len(without) == 5
+
+
+def test_minigrids_success_is_that_of_the_results() -> None:
+    *_, last = _rows("minigrid/preset.csv")
+    line = _line("| [`MiniGrid-MemoryS7-v0`]")
+    assert f"{int(last['step']):,} | **{float(last['success_rate']):.0%}".replace("%", " %") in line
 
 
 def test_the_t_mazes_success_is_that_of_the_results() -> None:
     ends = {(row["group"], row["seed"]): row["end_of_training"] for row in _rows("tmaze/table.csv")}
     solved = sum(float(end) == 1 for end in ends.values())
-    assert f"100 %, {solved} of {len(ends)} seeds" in _line("TMaze-v0")
+    assert f"100 %, {solved} of {len(ends)} seeds" in _line("| [`TMaze-v0`]")
 
 
 def test_the_methods_are_counted() -> None:
