@@ -7,8 +7,10 @@ damage; they do not prove who wrote the files.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +38,10 @@ from resel.runs._reading import MOST_VALUES, check_regular, damaged, parse_json
 from resel.runs._tensors import check_header, pack_tensors, parse_tensors, tensors_to_bytes
 
 _LITTER = {".DS_Store"}  # a file manager puts it wherever somebody looks
-_READ_ATTEMPTS = 10
+_PATIENCE = 10.0
+"""Seconds in which a bundle that others replace while it is read is read again."""
+_PAUSES = (0.001, 0.002, 0.005, 0.011, 0.023)
+"""Between two tries, in seconds; each in turn, so that no rhythm of saving is met every time."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +87,8 @@ def write_bundle(
 
 def read_bundle(path: str | os.PathLike[str], kind: BundleKind) -> Bundle:
     """Load a bundle, refusing anything that is not exactly what was written."""
-    where = Path(path)
-    for attempt in range(1, _READ_ATTEMPTS + 1):
+    where, end = Path(path), time.monotonic() + _PATIENCE
+    for pause in itertools.cycle(_PAUSES):
         place = _locate(where, kind)
         before = _identity(place)
         bundle, fault = None, None
@@ -96,8 +101,11 @@ def read_bundle(path: str | os.PathLike[str], kind: BundleKind) -> Bundle:
         unchanged = before is not None and _identity(find_bundle(where)) == before
         if unchanged and bundle is not None:
             return bundle
-        if fault is not None and (unchanged or attempt == _READ_ATTEMPTS):
+        if unchanged and fault is not None:
             raise fault
+        if time.monotonic() > end:
+            break
+        time.sleep(pause)
     raise DamagedFileError(
         f"{where} was replaced again and again while it was being read. Wait until the process "
         "that saves to it has finished, or read a copy."
@@ -120,7 +128,7 @@ def find_bundle(path: str | os.PathLike[str]) -> Path | None:
     """
     where = Path(path)
     aside = aside_of(where.resolve())
-    for _ in range(3):  # between two looks, a save going on may move the bundle
+    for _ in range(10):  # between two looks, a save going on may move the bundle
         if (where / MANIFEST).is_file():
             return where
         if not where.exists() and (aside / MANIFEST).is_file():
