@@ -1,14 +1,12 @@
-"""What the site's pages have beyond their files: settings from the code, curves from the results.
+"""What the site's pages have beyond their files: settings from the code.
 
 MkDocs calls `on_page_markdown` for each page (mkdocs.yml, `hooks`).
 """
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from write_methods import page_of
@@ -20,7 +18,6 @@ from resel.networks import encoders
 
 MARKS = {"reference/settings.md": "<!-- settings -->", "coming-from.md": "<!-- other names -->"}
 """The places in pages where something is put."""
-_FINALS = Path(__file__).parent / "results" / "methods" / "finals.csv"
 _OWN = """
 ## Every setting
 
@@ -41,7 +38,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if not standing:
         return markdown
     tables = [_settings_of(method, titled=len(standing) > 1) for method in standing]
-    return "\n".join([markdown, _curves(standing), _OWN, *tables])
+    return "\n".join([markdown, _OWN, *tables])
 
 
 def every_setting() -> str:
@@ -62,29 +59,6 @@ def _code(name: str) -> str:
     """The name as code, and what stands in brackets after it as text."""
     name, _, rest = name.partition(" (")
     return f"`{name}`" + (f" ({rest}" if rest else "")
-
-
-def _curves(methods: list[Method]) -> str:
-    """The picture of all methods and what these came to, if they are in the results."""
-    titles = {method.title for method in methods}
-    with _FINALS.open(newline="", encoding="utf-8") as file:
-        found = [row for row in csv.DictReader(file) if row["group"] in titles]
-    if not found:
-        return ""
-    rows = [
-        f"| {row['group']} | `{row['panel']}` | {float(row['mean']):.0f} ± "
-        f"{float(row['standard_error']):.0f} | {row['runs']} | {row['diverged']} |"
-        for row in found
-    ]
-    return "\n".join(
-        [
-            "![Learning curves of the methods](../results/methods/curves.png)\n",
-            "| method | task | final return | runs | diverged |",
-            "|---|---|---|---|---|",
-            *rows,
-            "\n[What this shows, and how it was made](../results/methods/README.md).",
-        ]
-    )
 
 
 def _settings_of(method: Method, titled: bool) -> str:

@@ -1,15 +1,22 @@
-"""Writes docs/methods/README.md, the list of methods, from what they say of themselves.
+"""Writes the list of methods from what they say of themselves, and their curves from the results.
 
-python docs/write_methods.py          # after a method was added or changed
+python docs/write_methods.py          # after a method was added or changed, or docs/results/methods
+
+The list is docs/methods/README.md; curves and what they came to are the last section of each page.
 """
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Sequence
 from pathlib import Path
 
-from resel.methods import Method, own_methods
+from resel.analysis.plots import EVALUATED, STEPS, around, curve, legend, panels, save
+from resel.methods import Method, default_method, get_method, own_methods
 
 FOLDER = Path(__file__).parent / "methods"
+RESULTS = Path(__file__).parent / "results" / "methods"
+_HEADING = "## Curve\n"
 _PAGES = {"mf-lstm": "mf-gpt"}
 """Methods that stand on the page of another one."""
 _HEAD = """# Methods
@@ -48,5 +55,89 @@ def listing() -> str:
     return _HEAD + "".join(rows)
 
 
+def pages() -> dict[str, list[Method]]:
+    """By file, the methods that stand on it."""
+    found: dict[str, list[Method]] = {}
+    for method in own_methods():
+        found.setdefault(page_of(method), []).append(method)
+    return found
+
+
+def with_curves(text: str, methods: Sequence[Method]) -> str:
+    """A page whose last section is what its methods came to."""
+    before, heading, _ = text.partition(_HEADING)
+    assert heading, f"the page of {methods[0].name} has no section {_HEADING.strip()!r}"
+    names = ",".join(method.name for method in methods)
+    rows = [
+        f"| {row['group']} | {row['panel']} | {_score(row)} | {row['runs']} |"
+        for row in _rows("finals.csv", [method.title for method in methods])
+    ]
+    lines = ["```bash", f"resel reproduce methods --scale cpu --methods {names}", "```", ""]
+    if not rows:
+        return "\n".join([before + heading, *lines, "It has not been run yet.", ""])
+    lines += [
+        f"![Returns while it learns]({_picture(methods).relative_to(FOLDER).as_posix()})",
+        "",
+        "| method | task | final return | runs |",
+        "|---|---|---|---|",
+        *rows,
+        "",
+        "Final returns are means of the last five evaluations, ± standard error over the runs. "
+        "[Settings, machine, all",
+        "methods](../results/methods/README.md).",
+    ]
+    return "\n".join([before + heading, *lines, ""])
+
+
+def _score(row: dict[str, str]) -> str:
+    if not row["mean"]:
+        return f"all {row['diverged']} diverged"
+    mean, lost = float(row["mean"]), int(row["diverged"])
+    digits = 0 if abs(mean) >= 100 else 1
+    error = f" ± {float(row['standard_error']):.{digits}f}" if row["standard_error"] else ""
+    return f"{mean:.{digits}f}{error}" + (f", {lost} diverged" if lost else "")
+
+
+def _rows(file: str, groups: Sequence[str]) -> list[dict[str, str]]:
+    with (RESULTS / file).open(newline="", encoding="utf-8") as opened:
+        return [row for row in csv.DictReader(opened) if row["group"] in groups]
+
+
+def _picture(methods: Sequence[Method]) -> Path:
+    return FOLDER / "curves" / f"{page_of(methods[0]).removesuffix('.md')}.png"
+
+
+def draw_curves(methods: Sequence[Method]) -> None:
+    """What the methods of a page did, in colour, and RESeL beside them, in grey."""
+    ours = get_method(default_method()).title
+    titles = [method.title for method in methods]
+    rows = _rows("curves.csv", [*titles, ours])
+    places = list(dict.fromkeys(row["panel"] for row in rows if row["group"] in titles))
+    if not places:
+        return
+    figure, axes = panels(len(places), height=2.6)
+    for ax, place in zip(axes, places, strict=True):
+        for title in dict.fromkeys([*titles, ours]):
+            here = [r for r in rows if (r["panel"], r["group"]) == (place, title) and r["mean"]]
+            if here:
+                x, y, off = ([float(r[c] or 0) for r in here] for c in _COLUMNS)
+                colour = {} if title in titles else {"color": "0.6"}
+                curve(ax, x, y, around(y, off), label=title, linewidth=1.6, **colour)
+        ax.set_title(place, fontsize=10)
+        ax.set_xlabel(STEPS)
+    axes[0].set_ylabel(EVALUATED)
+    legend(figure, axes)
+    path = _picture(methods)
+    path.parent.mkdir(exist_ok=True)
+    save(figure, path, dpi=100)
+
+
+_COLUMNS = ("step", "mean", "standard_error")
+
+
 if __name__ == "__main__":
     (FOLDER / "README.md").write_text(listing(), encoding="utf-8")
+    for page, standing in pages().items():
+        text = (FOLDER / page).read_text(encoding="utf-8")
+        (FOLDER / page).write_text(with_curves(text, standing), encoding="utf-8")
+        draw_curves(standing)

@@ -71,6 +71,21 @@ def test_settings_reach_the_runs(started: list[list[str]], capsys: Any) -> None:
     assert [attempt["processor_minutes"] for attempt in attempts] == [2.0, 2.0]
 
 
+def test_steps_against_minutes(
+    started: list[list[str]], capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    words = ["--tasks", "Pendulum-V-v0", "--repetitions", "1", "--updates-per-step", "0.5", "2"]
+    assert main(["bench", "solve", *words]) == 0
+    paces = [command[command.index("--updates-per-step") + 1] for command in started]
+    assert paces == ["0.5", "2.0"]
+    folders = {command[command.index("--run-dir") + 1] for command in started}
+    assert len(folders) == 2
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Pendulum-V-v0, resel (0.5) -200 1 of 1 1,000" in said
+    assert "Pendulum-V-v0, resel (2) -200 1 of 1 1,000" in said
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -66,8 +66,8 @@ def test_the_page_of_a_method_has_all_its_settings(method: Method) -> None:
 
 
 def test_the_page_of_a_method_has_its_curve() -> None:
-    assert "curves.png" in shown(DOCS / "methods" / "resel.md")
-    assert "| RESeL | `Pendulum-V-v0` | -" in shown(DOCS / "methods" / "resel.md")
+    assert "curves/resel.png" in shown(DOCS / "methods" / "resel.md")
+    assert "| RESeL | Pendulum-V-v0 | -" in shown(DOCS / "methods" / "resel.md")
 
 
 def test_the_loops_settings_are_listed() -> None:

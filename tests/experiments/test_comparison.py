@@ -14,7 +14,7 @@ from fake_runs import write_run
 
 from resel.cli import main
 from resel.errors import ConfigError
-from resel.experiments import COMPARISON, comparison, narrowed
+from resel.experiments import COMPARISON, comparison, narrowed, with_seeds
 from resel.experiments._settings import Experiment, Setting, Study
 from resel.experiments.engines import Status
 from resel.experiments.outcomes import make_outcome
@@ -122,3 +122,22 @@ def test_fewer_methods_of_a_figure() -> None:
     assert [setting.method_name for setting in kept] == ["resel", "sac-gru"]
     with pytest.raises(ConfigError, match="'td7' at scale smoke: it has resel, sac, sac-gru"):
         narrowed(figure, "smoke", ["td7"])
+
+
+def test_fewer_seeds_of_a_figure() -> None:
+    settings = (
+        Setting("TMaze-v0"),
+        Setting("TMaze-v0", method="sac", seeds=(1, 3)),
+        Setting("TMaze-v0", method="sac-gru", seeds=(3,)),
+    )
+    figure = Experiment("a-name", "", "", "curves", {"smoke": Study(settings, (1, 2, 3))})
+    runs = list(with_seeds(figure, "smoke", 2).studies["smoke"].runs())
+    assert [(setting.method_name, seed) for setting, seed in runs] == [
+        ("resel", 1),
+        ("sac", 1),
+        ("resel", 2),
+    ]
+    with pytest.raises(ConfigError, match="has 3 seeds at scale smoke, and --seeds asks for 4"):
+        with_seeds(figure, "smoke", 4)
+    with pytest.raises(ConfigError, match="at least 1"):
+        with_seeds(figure, "smoke", 0)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import children, gone
 
 from resel.config import Config
 from resel.data import ReplayBuffer
@@ -254,3 +255,29 @@ def replace_tree() -> Callable[[Path, Path], None]:
 @pytest.fixture(scope="session")
 def disk() -> type[Disk]:
     return Disk
+
+
+@pytest.fixture(scope="module")
+def importable() -> Iterator[None]:
+    """What lies here, for us and, as the path is handed on, for the processes that are started."""
+    here = str(Path(__file__).parent)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(here)
+        inherited = os.environ.get("PYTHONPATH")
+        patch.setenv("PYTHONPATH", os.pathsep.join([here, *filter(None, [inherited])]))
+        yield
+
+
+@pytest.fixture
+def nobody_is_left() -> Iterator[None]:
+    """No process that a test started outlives it."""
+    before = set(children(os.getpid()))
+    yield
+    gone(lambda: set(children(os.getpid())) - before)
+
+
+@pytest.fixture
+def world(importable: None) -> Any:
+    from failing_worlds import World  # type: ignore[import-not-found]
+
+    return World

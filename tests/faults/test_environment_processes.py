@@ -27,7 +27,7 @@ from resel.errors import ConfigError, EnvironmentFault
 from resel.runs import Run, read_bundle, read_metrics
 from resel.training import Trainer, make_envs
 
-HERE = str(Path(__file__).parent)
+pytestmark = pytest.mark.usefixtures("importable", "nobody_is_left")
 NOTHING = np.zeros(1, np.float32)
 FAULTS = {  # seconds allowed, and what is told
     "step": (60, "raised ZeroDivisionError at step 2 of an episode: division by zero"),
@@ -37,28 +37,6 @@ FAULTS = {  # seconds allowed, and what is told
     "stopped": (2, "took longer than 2 s for step 2 of an episode"),
     "hang": (2, "took longer than 2 s for step 2 of an episode"),
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _importable() -> Iterator[None]:
-    """For us and, as the path is handed on, for the processes that are started."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(HERE)
-        yield
-
-
-@pytest.fixture(autouse=True)
-def _nobody_is_left() -> Iterator[None]:
-    before = set(children(os.getpid()))
-    yield
-    gone(lambda: set(children(os.getpid())) - before)
-
-
-@pytest.fixture
-def world() -> Any:
-    from failing_worlds import World  # type: ignore[import-not-found]
-
-    return World
 
 
 @pytest.fixture
@@ -309,8 +287,7 @@ def running(tiny_flags: list[str], tmp_path: Path) -> Iterator[subprocess.Popen[
 
 
 def _environment() -> dict[str, str]:
-    path = os.pathsep.join([HERE, *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,31 +24,7 @@ from resel.errors import EnvironmentFault
 from resel.runs import read_document
 from resel.training import Trainer, make_envs
 
-HERE = str(Path(__file__).parent)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _importable() -> Iterator[None]:
-    """For us and, as the path is handed on, for the processes that are started."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(HERE)
-        inherited = os.environ.get("PYTHONPATH")
-        patch.setenv("PYTHONPATH", os.pathsep.join([HERE, *filter(None, [inherited])]))
-        yield
-
-
-@pytest.fixture(autouse=True)
-def _nobody_is_left() -> Iterator[None]:
-    before = set(children(os.getpid()))
-    yield
-    gone(lambda: set(children(os.getpid())) - before)
-
-
-@pytest.fixture
-def world() -> Any:
-    from failing_worlds import World  # type: ignore[import-not-found]
-
-    return World
+pytestmark = pytest.mark.usefixtures("importable", "nobody_is_left")
 
 
 def _train(tiny: dict[str, Any], train_in: Any, evaluate_in: Any, **settings: Any) -> Trainer:

@@ -207,6 +207,25 @@ def test_a_truncated_episode_bootstraps_and_a_terminated_one_does_not() -> None:
     assert y.tolist() == [[6.0, 1.0]]
 
 
+@pytest.mark.parametrize(("rows", "length"), [(1, 1), (2, 7), (3, 64), (1, 455)])
+def test_longer_returns_against_a_loop(rows: int, length: int) -> None:
+    torch.manual_seed(length)
+    reward, value, q = torch.randn(3, rows, length, dtype=torch.float64)
+    ends = (torch.rand(rows, length) < 0.1).double()
+    trace = torch.rand(rows, length, dtype=torch.float64)
+    trace = torch.where(torch.rand(rows, length) < 0.2, torch.zeros_like(trace), trace)
+    trace[:, -1] = 0
+    wanted, later = torch.zeros_like(reward), torch.zeros(rows, dtype=torch.float64)
+    for t in reversed(range(length)):
+        ahead = value[:, t] + trace[:, t] * (later - q[:, t])
+        later = reward[:, t] + 0.97 * (1 - ends[:, t]) * ahead
+        wanted[:, t] = later
+    found = losses.lambda_target(reward, ends, value, q, trace, 0.97)
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    one_step = losses.lambda_target(reward, ends, value, q, 0 * trace, 0.97)
+    assert torch.equal(one_step, losses.td_target(reward, ends, value, 0.97))
+
+
 def test_the_minimum_is_taken_at_each_place() -> None:
     q = torch.tensor([[[1.0, 5.0]], [[3.0, 2.0]]])
     log_prob = torch.tensor([[2.0, -1.0]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -36,3 +37,16 @@ def test_a_page_of_every_method(method: Method, writer: ModuleType) -> None:
     assert f"resel methods --show {method.name}" in text
     missing = [section for section in _SECTIONS if section not in text]
     assert not missing
+
+
+@pytest.mark.parametrize("method", own_methods(), ids=lambda method: method.name)
+def test_every_page_has_the_curve_of_the_results(method: Method, writer: ModuleType) -> None:
+    page = writer.FOLDER / writer.page_of(method)
+    text = page.read_text(encoding="utf-8")
+    assert writer.with_curves(text, writer.pages()[page.name]) == text, (
+        "run `python docs/write_methods.py`"
+    )
+    pictures = re.findall(r"!\[.*?\]\((curves/.*?)\)", text)
+    shown = "It has not been run yet." not in text
+    assert len(pictures) == shown
+    assert all((writer.FOLDER / picture).is_file() for picture in pictures)

@@ -317,6 +317,7 @@ def test_gradient_norms_are_reported_for_each_group() -> None:
 @pytest.mark.parametrize("encoder", ["mamba", "gru"])
 def test_a_restored_learner_goes_on_to_the_bit(dims: Dimensions, encoder: str) -> None:
     options = {"encoder": encoder, "clamp_target_values": True, "normalize_observations": True}
+    options |= {"td_lambda": 0.5, "policy_from_target": True}
     old = make_learner(dims, **options)
     old.normalizer.update(make_batch(dims).observation[0].numpy())
     for number in range(3):  # odd: the next update leaves the policy out

@@ -241,10 +241,18 @@ class SlowLearner:
     ) -> list[list[Tensor]]:
         noise = None if self.dims.discrete else self.noise_like(batch, source)
         values: list[list[Tensor]] = []
+        done: list[list[Tensor]] = []
         for e in episodes:
             length = len(e.rewards)
             distributions = self.distributions(e, length + 1)
             mine = []
+            taken = None if self.dims.discrete else list(e.actions)
+            done.append(
+                [
+                    (q[:, int(e.actions[t].argmax())] if taken is None else q)[drawn].min()
+                    for t, q in enumerate(self.q_values(self.target, e, taken, length))
+                ]
+            )
             if noise is None:
                 q = self.q_values(self.target, e, None, length + 1)
                 for t in range(1, length + 1):
@@ -267,12 +275,15 @@ class SlowLearner:
                     self.clamped += int(inside != value)
                     mine[t] = inside
         found = []
-        for e, mine in zip(episodes, values, strict=True):
-            y = []
-            for t, value in enumerate(mine):
-                over = e.terminated and t == len(e.rewards) - 1
-                reward = self.settings.reward_scale * e.rewards[t]
-                y.append(reward if over else reward + self.settings.gamma * value)
+        for e, mine, q_taken in zip(episodes, values, done, strict=True):
+            y: list[Tensor] = []
+            last = len(e.rewards) - 1
+            for t in range(last, -1, -1):
+                reward, value = self.settings.reward_scale * e.rewards[t], mine[t]
+                if t < last:  # what came after, as far as it is heeded
+                    value = value + self.settings.td_lambda * (y[0] - q_taken[t + 1])
+                over = e.terminated and t == last
+                y.insert(0, reward if over else reward + self.settings.gamma * value)
             found.append(y)
         if self.settings.clamp_target_values:
             self.guard.end([float(v) for y in found for v in y])
@@ -287,15 +298,14 @@ class SlowLearner:
         steps: int,
     ) -> None:
         noise = None if self.dims.discrete else self.noise_like(batch, source)
+        critic = self.target if self.settings.policy_from_target else self.critic
         loss: Any = 0.0
         entropies: list[Tensor] = []
         for e in episodes:
             length = len(e.rewards)
             distributions = self.distributions(e, length)
             if noise is None:
-                for d, q in zip(
-                    distributions, self.q_values(self.critic, e, None, length), strict=True
-                ):
+                for d, q in zip(distributions, self.q_values(critic, e, None, length), strict=True):
                     assert isinstance(d, Categorical)
                     log_probs = d.log_probs[0]
                     probs = log_probs.exp()
@@ -305,7 +315,7 @@ class SlowLearner:
                 pairs = [
                     self.sampled(d, noise[e.row, e.begin + t]) for t, d in enumerate(distributions)
                 ]
-                q_values = self.q_values(self.critic, e, [a for a, _ in pairs], length)
+                q_values = self.q_values(critic, e, [a for a, _ in pairs], length)
                 for (_, log_prob), q in zip(pairs, q_values, strict=True):
                     loss = loss + alpha * log_prob - q.mean()
                     entropies.append(-log_prob.detach())
@@ -364,7 +374,10 @@ CASES: dict[str, tuple[Dimensions, dict[str, Any]]] = {
     "delay": (BOX, {"encoder": "gru", "policy_delay": 3, "tau": 0.1}),
     "all-heads": (BOX, {"encoder": "gru", "subset_size": 4}),
     "clamped": (BOX, {"encoder": "gru", "clamp_target_values": True}),
+    "lambda": (BOX, {"encoder": "gru", "td_lambda": 0.8}),
+    "slow-critic": (BOX, {"encoder": "gru", "policy_from_target": True, "tau": 0.3}),
     "discrete": (DISCRETE, {}),
+    "discrete-lambda": (DISCRETE, {"encoder": "gru", "td_lambda": 0.9, "policy_from_target": True}),
     "discrete-gru": (DISCRETE, {"encoder": "gru", "reward_input": True}),
     "discrete-entropy": (DISCRETE, {"encoder": "gru", "target_entropy_scale": 0.7}),
     "discrete-fixed": (DISCRETE, {"encoder": "gru", "alpha": 0.2}),

@@ -25,6 +25,7 @@ from resel.experiments.engines import local
 from resel.methods import Between, read_preset
 from resel.tuning import Search, _trials, parse_budget, without_password
 from resel.tuning._clock import Clock
+from resel.tuning._study import distributions, open_study
 
 FEW = ["tune", "TMaze-v0", "--encoder", "gru", "--steps", "400", "--workers", "1", "--out", "out"]
 TWO = [*FEW, "--search", "gamma=0.9,0.99", "lr_policy"]
@@ -126,6 +127,36 @@ def test_what_was_given_is_not_rounded() -> None:
     assert search.settings_of({"tau": 0.99987654})["tau"] == 0.999877
     length = found("TMaze-v0", "context_length=16:128")[0].space["context_length"]
     assert length == Between(16, 128) and isinstance(length.low, int)
+
+
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        ("Pendulum-P-v0", ()),
+        ("TMaze-v0", ("gamma=0.9,0.99", "context_length=16:128", "tau=0.001:0.3333", "lr_alpha")),
+        ("TMaze-v0", ("lr_policy=1e-4:1e-2",)),
+    ],
+)
+def test_after_the_preset_come_trials_that_are_close_to_it(task: str, words: Any) -> None:
+    search, again = (Search(task, Path("out"), words=words) for _ in range(2))
+    assert search.neighbours == again.neighbours
+    allowed = distributions(search.space)
+    for settings in search.neighbours:
+        assert settings.keys() == search.baseline.keys()
+        changed = {n for n, value in settings.items() if value != search.baseline[n]}
+        assert 1 <= len(changed) <= 3
+        for name in changed:
+            assert allowed[name]._contains(allowed[name].to_internal_repr(settings[name]))
+            if getattr(search.space[name], "log", False):
+                assert 1 / 3.01 < settings[name] / search.baseline[name] < 3.01
+    Path("out").mkdir()
+    studies = [open_study(search) for _ in range(2)]  # begun twice, each is in it once
+    waiting = [trial.system_attrs["fixed_params"] for trial in studies[0].get_trials()]
+    assert waiting == [search.baseline, *search.neighbours]
+
+
+def test_without_the_presets_values_nothing_is_close_to_them() -> None:
+    assert Search("TMaze-v0", Path("out"), words=("gamma=0.1,0.2",)).neighbours == []
 
 
 def test_passwords_are_not_shown() -> None:

@@ -134,6 +134,12 @@ class RESeLKeywords(LoopKeywords, total=False):
     alpha_min: float
     """A tuned temperature is kept above this. Where the policy cannot be as sure as its target
     entropy says, because the critic is not, the temperature would fall for ever."""
+    policy_from_target: bool
+    """The policy learns from the slow copy of the critic, which changes less from update to update:
+    where actions differ little, the best one by the critic itself changes all the time."""
+    td_lambda: float
+    """How much of what came after an action its target heeds: 0 the next value alone, near 1 the
+    whole rest of the trajectory. What is far away is then learned in fewer updates."""
     n_critics: int
     """Critic heads in the ensemble."""
     subset_size: int
@@ -252,6 +258,12 @@ class AgentKeywords(LoopKeywords, total=False):
     alpha_min: float
     """A tuned temperature is kept above this. Where the policy cannot be as sure as its target
     entropy says, because the critic is not, the temperature would fall for ever."""
+    policy_from_target: bool
+    """The policy learns from the slow copy of the critic, which changes less from update to update:
+    where actions differ little, the best one by the critic itself changes all the time."""
+    td_lambda: float
+    """How much of what came after an action its target heeds: 0 the next value alone, near 1 the
+    whole rest of the trajectory. What is far away is then learned in fewer updates."""
     n_critics: int
     """Critic heads in the ensemble."""
     subset_size: int

@@ -65,9 +65,13 @@ def legend(
         figure.legend(found.values(), found.keys(), **place, **style)
 
 
-def colours(groups: Iterable[str]) -> dict[str, str]:
-    """The same colour for the same line in all panels."""
-    return {group: f"C{index % 10}" for index, group in enumerate(dict.fromkeys(groups))}
+def looks(groups: Iterable[str]) -> dict[str, dict[str, str]]:
+    """The same colour for the same line in all panels; after ten lines the next ten are dashed."""
+    styles = ("-", "--", "-.")
+    return {
+        group: {"color": f"C{index % 10}", "linestyle": styles[index // 10 % len(styles)]}
+        for index, group in enumerate(dict.fromkeys(groups))
+    }
 
 
 def save(figure: Any, path: Path, dpi: int = 130) -> None:

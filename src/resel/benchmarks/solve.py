@@ -49,6 +49,8 @@ class Attempt:
     minutes: float
     processor_minutes: float
     last_return: float
+    updates_per_step: float | None = None
+    """As it was asked for; None is the preset's."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,9 @@ class SolveBench(Bench):
     """The context encoder of methods that have one; None takes the preset's."""
     steps: Count | None = None
     """Where an attempt ends unsolved; None takes the task's own, for recurrent-ppo five times."""
+    updates_per_step: tuple[float, ...] = ()
+    """Each task with each of these, to see what steps and minutes they cost; none takes the
+    preset's."""
     threshold: float | None = None
     """The return that counts as solved; None takes the task's own."""
     runs: Path | None = None
@@ -83,20 +88,34 @@ class SolveBench(Bench):
         with _folder(self.runs) as folder:
             for task, threshold in wanted.items():
                 for seed in range(self.first_seed, self.first_seed + self.repetitions):
-                    for method in self.methods:
-                        run = self._ppo if method == RECURRENT_PPO else self._train
-                        path = folder / f"{task}-{method}-{seed}"
-                        attempts.append(run(task, method, seed, threshold, path))
+                    for method, pace in self._lines():
+                        name = f"{task}-{method}-{seed}" + (f"-{pace:g}" if pace else "")
+                        if method == RECURRENT_PPO:
+                            found = self._ppo(task, seed, threshold, folder / name)
+                        else:
+                            found = self._train(task, method, seed, threshold, folder / name, pace)
+                        attempts.append(found)
         return {"attempts": [asdict(attempt) for attempt in attempts]}
+
+    def _lines(self) -> list[tuple[str, float | None]]:
+        """Methods, each with every number of updates per step that it can have."""
+        return [
+            (method, pace)
+            for method in self.methods
+            for pace in ((None,) if method == RECURRENT_PPO else self.updates_per_step or (None,))
+        ]
 
     def tables(self, result: Result) -> list[Table]:
         attempts = [Attempt(**attempt) for attempt in result["attempts"]]
         title = "Until three evaluations in a row reach the threshold (medians)"
+        if self.updates_per_step:
+            title += "; in brackets, updates per step"
         table = number_table(
             title, "threshold", "solved", "steps", "minutes", "cpu minutes", "last"
         )
-        for (task, method), group in _grouped(attempts).items():
-            table.add_row(f"{task}, {method}", *_row(group))
+        for (task, method, pace), group in _grouped(attempts).items():
+            updates = "" if pace is None else f" ({pace:g})"
+            table.add_row(f"{task}, {method}{updates}", *_row(group))
         return [table]
 
     def write(self, result: Result, folder: Path) -> list[Path]:
@@ -128,7 +147,15 @@ class SolveBench(Bench):
             else:
                 get_method(method)
 
-    def _train(self, task: str, method: str, seed: int, threshold: float, path: Path) -> Attempt:
+    def _train(
+        self,
+        task: str,
+        method: str,
+        seed: int,
+        threshold: float,
+        path: Path,
+        updates_per_step: float | None,
+    ) -> Attempt:
         chosen: dict[str, Any] = {"method": method}
         if self.encoder is not None and get_method(method).encoder is not None:
             chosen["encoder"] = self.encoder
@@ -140,6 +167,8 @@ class SolveBench(Bench):
         }
         if self.steps is not None:
             flags["steps"] = self.steps
+        if updates_per_step is not None:
+            flags["updates-per-step"] = updates_per_step
         words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
         _call([*LAUNCHER, "train", task, *words, "--run-dir", str(path), "--resume", "auto"])
         result = result_so_far(path)
@@ -154,9 +183,10 @@ class SolveBench(Bench):
             minutes=result["wall_seconds"] / 60,
             processor_minutes=result["cpu_seconds"] / 60,
             last_return=returns[-1],
+            updates_per_step=updates_per_step,
         )
 
-    def _ppo(self, task: str, method: str, seed: int, threshold: float, path: Path) -> Attempt:
+    def _ppo(self, task: str, seed: int, threshold: float, path: Path) -> Attempt:
         path.mkdir(parents=True, exist_ok=True)
         result = path / "attempt.json"
         if not result.exists():
@@ -166,7 +196,8 @@ class SolveBench(Bench):
             worker = (sys.executable, "-m", "resel.benchmarks._recurrent_ppo")
             said = _call([*worker, *map(str, words), str(max(self.threads, 1))])
             result.write_text(said.splitlines()[-1] + "\n", encoding="utf-8")
-        return Attempt(task, method, seed, threshold, **json.loads(result.read_text("utf-8")))
+        found = json.loads(result.read_text("utf-8"))
+        return Attempt(task, RECURRENT_PPO, seed, threshold, **found)
 
 
 @contextmanager
@@ -186,10 +217,14 @@ def _call(words: Sequence[str]) -> str:
     return done.stdout
 
 
-def _grouped(attempts: Sequence[Attempt]) -> dict[tuple[str, str], list[Attempt]]:
-    groups: dict[tuple[str, str], list[Attempt]] = {}
+_Line = tuple[str, str, float | None]
+
+
+def _grouped(attempts: Sequence[Attempt]) -> dict[_Line, list[Attempt]]:
+    groups: dict[_Line, list[Attempt]] = {}
     for attempt in attempts:
-        groups.setdefault((attempt.task, attempt.method), []).append(attempt)
+        line = (attempt.task, attempt.method, attempt.updates_per_step)
+        groups.setdefault(line, []).append(attempt)
     return groups
 
 

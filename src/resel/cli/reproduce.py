@@ -27,6 +27,8 @@ class ReproduceArguments:
     """smoke: minutes to an hour on two cores; cpu: hours; paper: the paper's own sizes."""
     methods: Annotated[str | None, word("METHOD,...")] = None
     """Only these of the methods that a figure compares, as in resel,sac-mlp."""
+    seeds: Annotated[int | None, word("N")] = None
+    """Only the first N seeds of each setting; the same command with more goes on from there."""
     preset: Annotated[str | None, word("FILE")] = None
     """A file of `resel tune`, in the place of the preset of its task and method."""
     out: Annotated[Path | None, word("PATH")] = None
@@ -40,12 +42,15 @@ def run(argv: Sequence[str]) -> int:
     if not arguments.names:
         _list_experiments()
         return 0
-    from resel.experiments import choose, narrowed, with_preset
+    from resel.experiments import choose, narrowed, with_preset, with_seeds
 
     experiments, scale = choose(arguments.names), arguments.scale
     if arguments.methods is not None:
         wanted = names_in("methods", arguments.methods)
         experiments = [narrowed(experiment, scale, wanted) for experiment in experiments]
+    if arguments.seeds is not None:
+        count = arguments.seeds
+        experiments = [with_seeds(experiment, scale, count) for experiment in experiments]
     if arguments.preset is not None:
         file = arguments.preset
         experiments = [with_preset(experiment, scale, file) for experiment in experiments]

@@ -1,7 +1,7 @@
 """The paper's figures and tables: what to run for each, how to get it run, what comes of it."""
 
 from resel.experiments._settings import SCALES, Experiment, Setting, Study
-from resel.experiments.catalogue import CATALOGUE, choose, narrowed, with_preset
+from resel.experiments.catalogue import CATALOGUE, choose, narrowed, with_preset, with_seeds
 from resel.experiments.comparison import COMPARISON, comparison
 from resel.experiments.engines import (
     Entry,
@@ -44,4 +44,5 @@ __all__ = [
     "threads_for",
     "train_command",
     "with_preset",
+    "with_seeds",
 ]

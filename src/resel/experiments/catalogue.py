@@ -197,6 +197,26 @@ def narrowed(experiment: Experiment, scale: Scale, methods: Sequence[str]) -> Ex
     return replace(experiment, studies={**experiment.studies, scale: replace(study, settings=kept)})
 
 
+def with_seeds(experiment: Experiment, scale: Scale, count: int) -> Experiment:
+    """The experiment with the first `count` of its seeds, and no setting that has others."""
+    study = experiment.studies[scale]
+    if count < 1:
+        raise ConfigError(f"--seeds {count} is too few: it must be at least 1.")
+    if study.seeds and count > len(study.seeds):
+        raise ConfigError(
+            f"{experiment.name} has {len(study.seeds)} seeds at scale {scale}, and --seeds asks "
+            f"for {count}: it can only ask for fewer."
+        )
+    seeds = study.seeds[:count]
+    settings = tuple(
+        setting if setting.seeds is None else replace(setting, seeds=own)
+        for setting in study.settings
+        if (own := tuple(s for s in setting.seeds or seeds if s in seeds))
+    )
+    kept = replace(study, seeds=seeds, settings=settings)
+    return replace(experiment, studies={**experiment.studies, scale: kept})
+
+
 def with_preset(experiment: Experiment, scale: Scale, path: str) -> Experiment:
     """The experiment with the settings of a preset file wherever its task and method are run."""
     found, study = read_preset(path), experiment.studies[scale]

@@ -31,6 +31,7 @@ from resel.losses.gaussian import gaussian_kl, kl_from_standard, product_of_gaus
 from resel.losses.quantile import quantile_huber_loss, quantile_target, truncated_quantiles
 from resel.losses.td import (
     critic_loss,
+    lambda_target,
     lap_loss,
     masked_mean,
     next_step,
@@ -54,6 +55,7 @@ __all__ = [
     "gaussian_kl",
     "gaussian_log_likelihood",
     "kl_from_standard",
+    "lambda_target",
     "lap_loss",
     "linear_baseline",
     "masked_mean",

@@ -31,6 +31,37 @@ def td_target(reward: Tensor, terminated: Tensor, next_value: Tensor, gamma: flo
     return reward + gamma * (1 - terminated) * next_value
 
 
+def lambda_target(
+    reward: Tensor,
+    terminated: Tensor,
+    next_value: Tensor,
+    next_q: Tensor,
+    trace: Tensor,
+    gamma: float,
+) -> Tensor:
+    """y_t = r_t + gamma (1 - terminated_t) (V_{t+1} + c_t (y_{t+1} - Q_{t+1})) along each row.
+
+    Q is the value of the action that was taken, and the trace c_t says how much of what came after
+    it is heeded: 0 gives `td_target`, lambda Harutyunyan et al. 2016, Q(lambda) with Off-Policy
+    Corrections. All are (rows, length); c_t must be 0 where an episode does not go on.
+    """
+    still = gamma * (1 - terminated)
+    factor = still * trace
+    y = reward + still * next_value - factor * next_q
+    # y_t = b_t + f_t y_{t+1}: doubling how far each step has looked ahead.
+    ahead, length = 1, y.shape[1]
+    while ahead < length:
+        y = y + factor * _later(y, ahead)
+        factor = factor * _later(factor, ahead)
+        ahead *= 2
+    return y
+
+
+def _later(x: Tensor, steps: int) -> Tensor:
+    """x_{t + steps} at step t, zero beyond the end."""
+    return torch.nn.functional.pad(x[:, steps:], (0, steps))
+
+
 def lap_loss(q: Tensor, y: Tensor, mask: Tensor, n: int) -> Tensor:
     """Huber loss, here 0.5 d^2 below 1 and |d| from there on, summed over the heads.
 

@@ -83,6 +83,12 @@ class ReselSettings(CriticObservations, EncoderRate):
     alpha_min: float = 0.0
     """A tuned temperature is kept above this. Where the policy cannot be as sure as its target
     entropy says, because the critic is not, the temperature would fall for ever."""
+    policy_from_target: bool = False
+    """The policy learns from the slow copy of the critic, which changes less from update to update:
+    where actions differ little, the best one by the critic itself changes all the time."""
+    td_lambda: float = 0.0
+    """How much of what came after an action its target heeds: 0 the next value alone, near 1 the
+    whole rest of the trajectory. What is far away is then learned in fewer updates."""
     n_critics: Count = 8
     """Critic heads in the ensemble."""
     subset_size: Count = 2
@@ -120,7 +126,7 @@ class ReselSettings(CriticObservations, EncoderRate):
             "policy_delay",
             "entropy_half_life",
         )
-        between(self, 0.0, 1.0, "gamma", "tau")
+        between(self, 0.0, 1.0, "gamma", "tau", "td_lambda")
         finite(self, "target_entropy_scale")
         between(self, 0.0, math.inf, "alpha", "alpha_min")
         if self.alpha_min > self.alpha_start:
@@ -204,7 +210,7 @@ class ReselLearner(Learner):
             policy = self.policy(inputs, batch.is_first)
 
         with torch.no_grad():
-            y = self._target(batch, inputs, policy.detach(), alpha)
+            y = self._target(batch, inputs, policy.detach(), alpha, action)
         q = self.critic.values_of(self._embedded(self.critic, batch, inputs), action)
         critic_loss = losses.critic_loss(q, y, batch.mask, n)
         skipped = self.step("critic", [critic_loss], metrics if want_metrics else None)
@@ -241,7 +247,12 @@ class ReselLearner(Learner):
         return list(self._policy_values(batch, inputs, policy, self.temperature.value))
 
     def _target(
-        self, batch: Batch, inputs: ContextInputs, policy: StochasticPolicy, alpha: Tensor
+        self,
+        batch: Batch,
+        inputs: ContextInputs,
+        policy: StochasticPolicy,
+        alpha: Tensor,
+        action: Tensor,
     ) -> Tensor:
         """y at every step that counts, from the target critic one step further."""
         settings = self.settings
@@ -254,7 +265,18 @@ class ReselLearner(Learner):
         next_value = losses.next_step(draw.expect(value))
         if settings.clamp_target_values:
             next_value = self.clamp(next_value, batch.mask)
-        y = losses.td_target(self.rewards(batch), batch.terminated, next_value, settings.gamma)
+        reward, ends = self.rewards(batch), batch.terminated
+        if settings.td_lambda:
+            if draw.action is None:
+                taken = q.min(0).values.gather(-1, action[..., None]).squeeze(-1)
+            else:
+                taken = self.target_critic.values(embedded, action, heads).min(0).values
+            goes_on = losses.continues(batch.mask, batch.is_first).to(taken.dtype)
+            next_q = losses.next_step(taken)
+            trace = settings.td_lambda * goes_on
+            y = losses.lambda_target(reward, ends, next_value, next_q, trace, settings.gamma)
+        else:
+            y = losses.td_target(reward, ends, next_value, settings.gamma)
         if settings.clamp_target_values:
             self.clamp.move(y, batch.mask)
         return y
@@ -263,10 +285,11 @@ class ReselLearner(Learner):
         self, batch: Batch, inputs: ContextInputs, policy: StochasticPolicy, alpha: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The loss and the policy's entropy (for Box actions, estimated from the sample)."""
+        critic = self.target_critic if self.settings.policy_from_target else self.critic
         with torch.no_grad():
-            embedded = self._embedded(self.critic, batch, inputs)
+            embedded = self._embedded(critic, batch, inputs)
         draw = policy.draw(self.generators["noise"])
-        q = self.critic.values(embedded, draw.action, frozen=True).mean(0)
+        q = critic.values(embedded, draw.action, frozen=True).mean(0)
         if self.settings.policy_kl == "forward":
             term = losses.forward_policy_term(q, draw.log_prob, alpha)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
+
+import numpy as np
 
 from resel.agent import configure, usual_preset
 from resel.analysis.runs import settings_of
@@ -30,6 +33,8 @@ from resel.tasks import full_name
 FIRST_SEED = 100
 """Seeds of trials begin here: those from 1 up stay fresh, for results."""
 _DIGITS = 3
+_NEIGHBOURS, _CHANGED, _FACTOR = 5, 3, 3.0
+"""Trials close to the preset, the settings that are changed in each, and by how much at most."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,20 @@ class Search:
         """The values of the preset, as far as they lie within the ranges."""
         flat = self.config.flat()
         return {name: flat[name] for name, r in self.space.items() if _holds(r, flat[name])}
+
+    @cached_property
+    def neighbours(self) -> list[dict[str, Any]]:
+        """The preset's values with a few of them changed: most of what works is close to it.
+
+        The same for all workers, so that a study has each of them once.
+        """
+        rng, names = np.random.default_rng(0), list(self.baseline)
+        found = []
+        for _ in range(_NEIGHBOURS if names else 0):
+            changed = rng.permutation(names)[:_CHANGED].tolist()
+            own = {name: _near(self.space[name], self.baseline[name], rng) for name in changed}
+            found.append({**self.baseline, **own})
+        return found
 
     @property
     def steps(self) -> int:
@@ -143,6 +162,21 @@ def _holds(values: Range, value: Any) -> bool:
         return value in values.choices
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and values.low <= value <= values.high
+
+
+def _near(values: Range, value: Any, rng: np.random.Generator) -> Any:
+    """Another value, not far away."""
+    if not isinstance(values, Between):
+        others = [choice for choice in values.choices if choice != value]
+        return others[int(rng.integers(len(others)))] if others else value
+    if values.log:
+        low, high = max(values.low, value / _FACTOR), min(values.high, value * _FACTOR)
+        drawn = math.exp(rng.uniform(math.log(low), math.log(high)))
+    else:
+        reach = (values.high - values.low) / 4
+        drawn = rng.uniform(max(values.low, value - reach), min(values.high, value + reach))
+    whole = isinstance(values.low, int) and isinstance(values.high, int)
+    return min(max(round(drawn) if whole else _rounded(drawn), values.low), values.high)
 
 
 def _rounded(value: float) -> float:

@@ -19,7 +19,9 @@ _PATIENCE = 60.0
 _PAUSES = (0.2, 0.5, 1.0, 2.0)
 """Seconds between attempts to begin a study that another worker begins too."""
 _FIRST = 5
-"""Trials that are drawn at random, and that none is measured against."""
+"""Trials after which those that are done say which are next."""
+_COMPARED = 3
+"""Trials that are brought to their end before any is measured against them."""
 _PRUNE_AFTER = 0.25
 """Share of a run before which nothing is given up."""
 
@@ -42,8 +44,9 @@ def open_study(search: Search) -> Any:
         study = _begun(library, search)
         _check(study, search)
         known = study.get_trials(deepcopy=False)
-        if not known:  # what is known to work comes first
-            study.enqueue_trial(search.baseline, skip_if_exists=True)
+        if not known:  # what is known to work comes first, then what is close to it
+            for settings in (search.baseline, *search.neighbours):
+                study.enqueue_trial(settings, skip_if_exists=True)
         return study
     except ReselError:
         raise
@@ -110,7 +113,7 @@ def _pruner(library: Any, search: Search) -> Any:
         return kinds.NopPruner()
     if search.pruner == "asha":
         return kinds.SuccessiveHalvingPruner(min_resource=max(1, warmup), reduction_factor=2)
-    return kinds.MedianPruner(n_startup_trials=_FIRST, n_warmup_steps=warmup)
+    return kinds.MedianPruner(n_startup_trials=_COMPARED, n_warmup_steps=warmup)
 
 
 def _first_line(error: Exception, search: Search) -> str:
@@ -149,6 +152,12 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str,
             word = "the setting" if part == "settings" else "the range of"
             found |= {f"{word} {n}": (one.get(n), other.get(n)) for n in names}
     return found
+
+
+def begun(study: Any) -> list[Any]:
+    """Its trials, but for those that only wait for their turn."""
+    waiting = optuna().trial.TrialState.WAITING
+    return [trial for trial in study.get_trials(deepcopy=False) if trial.state != waiting]
 
 
 def distributions(space: Mapping[str, Range]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 from resel.config import Config
 from resel.methods import PresetFile
 from resel.tuning._search import Search
-from resel.tuning._study import optuna
+from resel.tuning._study import begun, optuna
 
 _LEAST = 4
 """Trials with a score from which on importance is worth a word."""
@@ -23,7 +23,7 @@ class Trial:
 
     number: int
     status: str
-    """complete, pruned, failed, running or waiting."""
+    """complete, pruned, failed or running."""
     score: float | None
     """The mean over seeds of the last evaluations; for one that was given up its last report."""
     settings: Mapping[str, Any]
@@ -99,7 +99,7 @@ class Summary:
 
 def summarize(search: Search, study: Any) -> Summary:
     """Read a study."""
-    trials = [_trial(search, found) for found in study.get_trials(deepcopy=False)]
+    trials = [_trial(search, found) for found in begun(study)]
     return Summary(search, trials, _importance(study, trials, search))
 
 

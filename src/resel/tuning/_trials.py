@@ -18,7 +18,7 @@ from resel.errors import ConfigError, RunInUseError
 from resel.experiments import Entry, Job, Ledger, Setting, read_state, train_command
 from resel.runs import Lock, is_in_use
 from resel.tuning._search import FIRST_SEED, Search
-from resel.tuning._study import distributions, optuna
+from resel.tuning._study import begun, distributions, optuna
 
 _ORIGIN = "origin"
 _PROBLEM = "problem"
@@ -145,10 +145,7 @@ class Trials(Ledger):
         return None
 
     def _new(self) -> Work | None:
-        states = optuna().trial.TrialState
-        known = self.study.get_trials(deepcopy=False)
-        begun = [trial for trial in known if trial.state != states.WAITING]
-        if self.limit is not None and len(begun) >= self.limit:
+        if self.limit is not None and len(begun(self.study)) >= self.limit:
             return None
         trial = self.study.ask(distributions(self.search.space))
         lock = _claim(self._folder(trial.number))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from resel.analysis.plots import EVALUATED, STEPS, colours, curve, legend, panels, save_both
+from resel.analysis.plots import EVALUATED, STEPS, curve, legend, looks, panels, save_both
 from resel.analysis.statistics import band, interquartile_estimate, mean_and_error, read_off
 from resel.experiments._settings import Experiment, Measure
 from resel.experiments.outcomes._reading import RunData, diverged, grouped
@@ -91,13 +91,13 @@ def _draw_curves(
 ) -> list[str]:
     places = list(dict.fromkeys(panel for panel, _ in cells))
     figure, axes = panels(len(places))
-    colour = colours(group for _, group in cells)
+    look = looks(group for _, group in cells)
     for ax, place in zip(axes, places, strict=True):
         lost = []
         for (panel, group), members in cells.items():
             if panel != place:
                 continue
-            _draw_group(ax, members, measure, label=group, color=colour[group], linewidth=1.6)
+            _draw_group(ax, members, measure, label=group, linewidth=1.6, **look[group])
             if count := diverged(members):
                 lost.append(f"{group}: {count} of {len(members)} diverged")
         ax.set_title("\n".join([place, *lost]), fontsize=10)
@@ -137,15 +137,15 @@ def _draw_finals(
 ) -> list[str]:
     places = list(dict.fromkeys(row["panel"] for row in rows))
     figure, axes = panels(len(places))
-    colour = colours(row["group"] for row in rows)
+    look = looks(row["group"] for row in rows)
     for ax, place in zip(axes, places, strict=True):
-        for group in colour:
+        for group in look:
             here = [row for row in rows if (row["panel"], row["group"]) == (place, group)]
             if here:
                 x, mean, error = ([row[n] for row in here] for n in ("x", "mean", "standard_error"))
-                ax.errorbar(x, mean, error, color=colour[group], marker="o", label=group, capsize=3)
+                ax.errorbar(x, mean, error, marker="o", label=group, capsize=3, **look[group])
                 for row in here:
-                    _mark_diverged(ax, row, colour[group])
+                    _mark_diverged(ax, row, look[group]["color"])
         ax.set_title(place, fontsize=10)
         if max(row["x"] for row in rows) < 1:
             ax.set(xscale="log", xlabel="learning rate")

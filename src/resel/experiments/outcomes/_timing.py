@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from resel.analysis.paper import paper_table
-from resel.analysis.plots import colours, legend, panels, save_both
+from resel.analysis.plots import legend, looks, panels, save_both
 from resel.benchmarks import ScalingBench, run
 from resel.errors import DamagedFileError
 from resel.experiments._settings import Experiment, Study
@@ -85,13 +85,13 @@ def _lengths(experiment: Experiment, measured: dict[str, Any], folder: Path) -> 
     columns = ("encoder", "length", *(f"{way}_ms" for way in ways))
     write_rows(folder / "length.csv", [{c: layer[c] for c in columns} for layer in layers], columns)
     figure, axes = panels(2)
-    colour = colours(layer["encoder"] for layer in layers)
+    look = looks(layer["encoder"] for layer in layers)
     for ax, way in zip(axes, ways, strict=True):
-        for encoder in colour:
+        for encoder in look:
             here = [layer for layer in layers if layer["encoder"] == encoder]
             line = sorted((layer["length"], layer[f"{way}_ms"]) for layer in here)
             x, y = zip(*line, strict=True)
-            ax.plot(x, y, marker="o", color=colour[encoder], label=encoder)
+            ax.plot(x, y, marker="o", label=encoder, **look[encoder])
         ax.set(xscale="log", yscale="log", xlabel="trajectory length", title=way)
     axes[0].set_ylabel(f"ms on a CPU, threads: {measured['threads']}")
     legend(figure, axes)
