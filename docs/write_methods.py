@@ -3,6 +3,8 @@
 python docs/write_methods.py          # after a method was added or changed, or docs/results/methods
 
 The list is docs/methods/README.md; curves and what they came to are the last section of each page.
+Pages of task families show all methods on a task of theirs, and the README those on one that hides
+something.
 """
 
 from __future__ import annotations
@@ -10,8 +12,9 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from resel.analysis.plots import EVALUATED, STEPS, around, curve, legend, panels, save
+from resel.analysis.plots import EVALUATED, STEPS, around, curve, legend, looks, panels, save
 from resel.methods import Method, default_method, get_method, own_methods
 
 FOLDER = Path(__file__).parent / "methods"
@@ -109,7 +112,7 @@ def _picture(methods: Sequence[Method]) -> Path:
 
 def draw_curves(methods: Sequence[Method]) -> None:
     """What the methods of a page did, in colour, and RESeL beside them, in grey."""
-    ours = get_method(default_method()).title
+    ours = _ours()
     titles = [method.title for method in methods]
     rows = _rows("curves.csv", [*titles, ours])
     places = list(dict.fromkeys(row["panel"] for row in rows if row["group"] in titles))
@@ -118,11 +121,8 @@ def draw_curves(methods: Sequence[Method]) -> None:
     figure, axes = panels(len(places), height=2.6)
     for ax, place in zip(axes, places, strict=True):
         for title in dict.fromkeys([*titles, ours]):
-            here = [r for r in rows if (r["panel"], r["group"]) == (place, title) and r["mean"]]
-            if here:
-                x, y, off = ([float(r[c] or 0) for r in here] for c in _COLUMNS)
-                colour = {} if title in titles else {"color": "0.6"}
-                curve(ax, x, y, around(y, off), label=title, linewidth=1.6, **colour)
+            colour = {} if title in titles else {"color": "0.6"}
+            _line(ax, rows, place, title, **colour)
         ax.set_title(place, fontsize=10)
         ax.set_xlabel(STEPS)
     axes[0].set_ylabel(EVALUATED)
@@ -132,6 +132,69 @@ def draw_curves(methods: Sequence[Method]) -> None:
     save(figure, path, dpi=100)
 
 
+def draw_tasks() -> None:
+    """All methods on each task that stands for a family, for the family's page."""
+    for place, file in _FAMILIES.items():
+        rows = _rows("curves.csv", [method.title for method in own_methods()])
+        titles = list(dict.fromkeys(row["group"] for row in rows if row["panel"] == place))
+        if titles:
+            figure, (ax,) = panels(1, width=7.0, height=3.6)
+            for title, look in looks(titles).items():
+                _line(ax, rows, place, title, **look)
+            ax.set(title=place, xlabel=STEPS, ylabel=EVALUATED)
+            legend(figure, [ax])
+            (TASKS / "curves").mkdir(exist_ok=True)
+            save(figure, TASKS / "curves" / file, dpi=100)
+
+
+def draw_claim() -> None:
+    """The hidden pendulum: RESeL, the other memories, and what can be had without one."""
+    blind = {m.title for m in own_methods() if m.encoder is None and m.name not in _MEMORIES}
+    rows = _rows("curves.csv", [method.title for method in own_methods()])
+    titles = list(dict.fromkeys(row["group"] for row in rows if row["panel"] == _CLAIM))
+    others = [title for title in titles if title not in blind and title != _ours()]
+    figure, (ax,) = panels(1, width=7.4, height=3.8)
+    for index, title in enumerate(t for t in titles if t in blind):
+        label = None if index else f"{len(blind & set(titles))} without a memory"
+        _line(ax, rows, _CLAIM, title, label=label, shaded=False, color="0.75", linewidth=1.0)
+    for title, look in looks(others).items():
+        _line(ax, rows, _CLAIM, title, shaded=False, **{**look, "linewidth": 1.2})
+    _line(ax, rows, _CLAIM, _ours(), color="black", linewidth=2.8)
+    ax.set(xlabel=STEPS, ylabel=EVALUATED)
+    legend(figure, [ax])
+    save(figure, RESULTS / "claim.png", dpi=110)
+
+
+def _line(
+    ax: Any,
+    rows: Sequence[dict[str, str]],
+    place: str,
+    group: str,
+    shaded: bool = True,
+    **look: Any,
+) -> None:
+    """What a method did on a task, if it was run there."""
+    here = [r for r in rows if (r["panel"], r["group"]) == (place, group) and r["mean"]]
+    if here:
+        x, y, off = ([float(r[c] or 0) for r in here] for c in _COLUMNS)
+        edges = around(y, off) if shaded else None
+        curve(ax, x, y, edges, **{"label": group, "linewidth": 1.6, **look})
+
+
+def _ours() -> str:
+    return get_method(default_method()).title
+
+
+TASKS = Path(__file__).parent / "tasks"
+_FAMILIES = {
+    "Pendulum-v1": "mdp.png",
+    "Pendulum-gravity-v0": "gravity.png",
+    "TwoGoals-v0": "meta-rl.png",
+    "popgym-RepeatPreviousEasy-v0": "popgym.png",
+}
+_CLAIM = "Pendulum-V-v0"
+_MEMORIES = ("vrm",)
+"""Methods that remember without a context encoder."""
 _COLUMNS = ("step", "mean", "standard_error")
 
 
@@ -141,3 +204,5 @@ if __name__ == "__main__":
         text = (FOLDER / page).read_text(encoding="utf-8")
         (FOLDER / page).write_text(with_curves(text, standing), encoding="utf-8")
         draw_curves(standing)
+    draw_tasks()
+    draw_claim()

@@ -61,7 +61,7 @@ if __name__ == "__main__":
     print("Beside it, the same without a memory:\n$ resel", *words("mlp"), flush=True)
     with (FOLDER / "mlp.log").open("w") as log:
         beside = subprocess.Popen(
-            [sys.executable, "-m", "resel.cli", *words("mlp")], stdout=log, stderr=log
+            [sys.executable, "-m", "resel", *words("mlp")], stdout=log, stderr=log
         )
         command(*words("mamba"))
         if beside.wait():

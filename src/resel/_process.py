@@ -6,7 +6,7 @@ import ctypes
 import os
 import sys
 
-LAUNCHER = (sys.executable, "-m", "resel.cli")
+LAUNCHER = (sys.executable, "-m", "resel")
 """The command, in a process of its own."""
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3

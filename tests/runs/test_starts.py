@@ -36,7 +36,7 @@ def test_a_record_that_cannot_be_read_stops_nothing(tmp_path: Path, text: str) -
     [
         (None, "/usr/bin/resel", "resel train 'a b'"),
         (None, "my program.py", "'my program.py' train 'a b'"),
-        ("resel.cli.__main__", "/somewhere/resel/cli/__main__.py", "resel train 'a b'"),
+        ("resel.__main__", "/somewhere/resel/__main__.py", "resel train 'a b'"),
     ],
 )
 def test_the_command_is_as_one_types_it(

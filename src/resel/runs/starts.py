@@ -25,6 +25,6 @@ def starts_with_this(directory: RunDirectory) -> list[dict[str, Any]]:
 
 def command_line() -> str:
     """The words this program was started with, as one types them."""
-    spec = getattr(sys.modules["__main__"], "__spec__", None)  # of `python -m resel.cli`
+    spec = getattr(sys.modules["__main__"], "__spec__", None)  # of `python -m resel`
     name = spec.name.partition(".")[0] if spec else Path(sys.argv[0]).name
     return shlex.join([name, *sys.argv[1:]])
