@@ -215,6 +215,23 @@ def test_describe_machine() -> None:
     assert machine["versions"]["torch"] == torch.__version__
 
 
+def test_the_commit_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from resel.runs import machine
+
+    inside = tmp_path / "src" / "resel" / "runs" / "machine.py"
+    monkeypatch.setattr(machine, "__file__", str(inside))
+    assert describe_machine("cpu")["commit"] is None  # an installed package
+    inside.parent.mkdir(parents=True)
+    inside.write_text("")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=A", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], check=True)
+    clean = describe_machine("cpu")["commit"]
+    assert re.fullmatch("[0-9a-f]{7,}", clean)
+    inside.write_text("changed")
+    assert describe_machine("cpu")["commit"] == f"{clean}-dirty"
+
+
 _HOLDER = """
 import sys, time
 from resel.runs import RunDirectory

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -237,6 +237,15 @@ def result_so_far(path: Path) -> dict[str, Any]:
         return RunDirectory.open(path, read_only=True).read_result() or {}
     except (RunDirectoryError, DamagedFileError):
         return {}
+
+
+def outcome_of(result: Mapping[str, Any], steps: int) -> Literal["completed", "diverged"] | None:
+    """What a run that was to take so many steps has come to, by its result; None if not yet."""
+    status = result.get("status")
+    if status == "diverged":
+        return "diverged"
+    there = int(result.get("steps", 0)) >= steps or result.get("held_return") is not None
+    return "completed" if status in ENDED and there else None
 
 
 def environment_so_far(path: Path) -> dict[str, Any]:

@@ -35,6 +35,9 @@ class SweepArguments:
     """Only tell what would be run."""
     measure_again: bool = False
     """Measure what an update takes on this machine even if it was measured before."""
+    archive: Annotated[Path | None, word("PATH")] = None
+    """Folder in which the numbers of finished runs are kept, without weights; runs that are in it
+    already are not made again."""
 
     def sweep(
         self, experiments: Sequence[Experiment], scale: Scale, out: Path, command: str
@@ -54,6 +57,7 @@ class SweepArguments:
             self.write,
             self.dry_run,
             self.measure_again,
+            self.archive,
         )
 
 

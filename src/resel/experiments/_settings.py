@@ -28,6 +28,8 @@ Kind = Literal[
     "rates",
     "comparison",
 ]
+NEED_AGENTS: tuple[Kind, ...] = ("amplification", "embedding")
+"""Outcomes that are made from trained policies, not from numbers."""
 Measure = Literal["return", "exploration", "success"]
 
 

@@ -16,12 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resel._process import LAUNCHER
+from resel.analysis.runs import outcome_of, result_so_far
 from resel.benchmarks import KeptCosts, UpdateCost, cost_key, measure_cost
 from resel.choices import Scale
 from resel.config import Config
 from resel.data import ReplayBuffer
 from resel.errors import ConfigError
-from resel.experiments._settings import Experiment, Setting
+from resel.experiments._settings import NEED_AGENTS, Experiment, Setting
+from resel.experiments.archive import find_archived
 from resel.methods import run_label
 from resel.runs import available_memory, threads_so_far, updates_planned
 from resel.tasks import get_task, short_name
@@ -91,10 +93,12 @@ def make_plan(
     threads: int,
     kept: KeptCosts | None = None,
     tell: Callable[[str], object] | None = None,
+    archive: Path | None = None,
 ) -> Plan:
     """Jobs under `out`/runs; networks below the paper's width take one thread whatever is asked.
 
     What an update costs is measured unless it is among the `kept` costs; `tell` hears of it first.
+    Runs whose numbers are in the archive are taken from there, where numbers are enough.
     """
     jobs: dict[Path, Job] = {}
     members: dict[str, tuple[Member, ...]] = {}
@@ -103,8 +107,14 @@ def make_plan(
         found = []
         for setting, seed in experiment.studies[scale].runs():
             config = setting.config(seed)
-            run = out / "runs" / run_name(config)
-            found.append(Member(run, setting, seed, config.training.steps))
+            run, steps = out / "runs" / run_name(config), config.training.steps
+            known = None
+            if archive is not None and experiment.kind not in NEED_AGENTS:
+                known = find_archived(archive, run.name, steps)
+            if known is not None and outcome_of(result_so_far(run), steps) is None:
+                run = known
+                jobs[run] = Job(run, (), steps)
+            found.append(Member(run, setting, seed, steps))
             if run not in jobs:
                 small = suitable_threads(0, width_of(config)) == 1
                 used = 1 if small else threads_so_far(run) or threads
@@ -212,12 +222,12 @@ def _size_of(run: Path) -> int:
     return total
 
 
-def check_out(out: Path) -> None:
+def check_out(out: Path, flag: str = "--out") -> None:
     """Refuse a place that cannot hold a folder, before anything is measured or made."""
     place = _existing(out)
     if not (place.is_dir() and os.access(place, os.W_OK)):
         why = "may not be written to" if place.is_dir() else "is a file"
-        raise ConfigError(f"--out {out} cannot be used: {place} {why}. Name another folder.")
+        raise ConfigError(f"{flag} {out} cannot be used: {place} {why}. Name another folder.")
 
 
 def _existing(path: Path) -> Path:

@@ -15,6 +15,7 @@ from resel.benchmarks import KeptCosts
 from resel.choices import EngineName, Scale
 from resel.errors import ConfigError, ReselError
 from resel.experiments._settings import Experiment
+from resel.experiments.archive import archive_run
 from resel.experiments.engines import (
     FINISHED,
     Ledger,
@@ -25,7 +26,7 @@ from resel.experiments.engines import (
     run_ray,
     slurm_script,
 )
-from resel.experiments.outcomes import make_outcome
+from resel.experiments.outcomes import Evaluations, make_outcome
 from resel.experiments.plan import (
     Job,
     Plan,
@@ -61,6 +62,8 @@ class Sweep:
     dry_run: bool = False
     measure_again: bool = False
     """Not to take what an update took here before."""
+    archive: Path | None = None
+    """Where the numbers of finished runs are kept, and taken from."""
 
     @property
     def papers(self) -> bool:
@@ -96,6 +99,8 @@ class Sweep:
 def reproduce(sweep: Sweep, console: Console) -> int:
     """Bring every run to its end and write every outcome; the exit code of the command."""
     check_out(sweep.out)
+    if sweep.archive is not None:
+        check_out(sweep.archive, "--archive")
     for experiment in sweep.experiments:
         check_folder(sweep.out / experiment.name, experiment, sweep.scale)
     if sweep.ray_address is not None and not sweep.dry_run:
@@ -104,7 +109,8 @@ def reproduce(sweep: Sweep, console: Console) -> int:
     slots = sweep.jobs or default_slots(gpus)
     kept, tell = KeptCosts(sweep.measure_again), partial(_tell_measuring, console)
     threads, out = threads_for(slots), sweep.out.absolute()
-    plan = make_plan(sweep.experiments, sweep.scale, out, threads, kept, tell)
+    archive = None if sweep.archive is None else sweep.archive.absolute()
+    plan = make_plan(sweep.experiments, sweep.scale, out, threads, kept, tell, archive)
     left = plan.left(is_finished)
     console.print(plan_table(sweep, plan, left))
     console.print(plan_summary(left, slots), soft_wrap=True)
@@ -133,16 +139,31 @@ def reproduce(sweep: Sweep, console: Console) -> int:
         return 0
     ledger = Ledger.of(plan.jobs, sweep.attempts)
     _write_records(sweep, plan, ledger)
+    archived: set[Path] = set()
     try:
         with SweepTable(ledger, console) as table:
+
+            def tick() -> None:
+                table.tick()
+                if archive is not None:
+                    _archive_finished(ledger, archive, archived)
+
             if sweep.engine == "ray":
                 places = slots if sweep.here else sweep.jobs
-                run_ray(ledger, table.tick, slots=places, address=sweep.ray_address)
+                run_ray(ledger, tick, slots=places, address=sweep.ray_address)
             else:
-                run_local(ledger, table.tick, slots=slots, gpus=gpus, memory=available_memory())
+                run_local(ledger, tick, slots=slots, gpus=gpus, memory=available_memory())
     finally:
         _write_records(sweep, plan, ledger)
-    return _finish(sweep, plan, ledger, console)
+    return _finish(sweep, plan, ledger, console, archive)
+
+
+def _archive_finished(ledger: Ledger, archive: Path, done: set[Path]) -> None:
+    """As soon as a run has come to its end; `done` are those that have been archived."""
+    for run, entry in ledger.entries.items():
+        if entry.status in FINISHED and run not in done:
+            archive_run(run, archive)
+            done.add(run)
 
 
 def _tell_measuring(console: Console, what: str) -> None:
@@ -212,7 +233,9 @@ def _write_records(sweep: Sweep, plan: Plan, ledger: Ledger) -> None:
         )
 
 
-def _finish(sweep: Sweep, plan: Plan, ledger: Ledger, console: Console) -> int:
+def _finish(
+    sweep: Sweep, plan: Plan, ledger: Ledger, console: Console, archive: Path | None
+) -> int:
     """Outcomes from whatever runs there are; a fault of one does not cost the others."""
     status = {run: entry.status for run, entry in ledger.entries.items()}
     code = 0 if ledger.count("failed") == 0 else 1
@@ -239,6 +262,11 @@ def _finish(sweep: Sweep, plan: Plan, ledger: Ledger, console: Console) -> int:
             files,
             notes,
         )
+        if archive is not None:
+            known = Evaluations(folder)
+            for run in (member.run for member in members if status[member.run] in FINISHED):
+                if measured := known.about(run):
+                    archive_run(run, archive, measured)
         console.print(f"[bold]{experiment.name}[/bold]: {folder}", soft_wrap=True)
         for note in notes:
             console.print(f"  {note}", soft_wrap=True, markup=False)

@@ -1,6 +1,7 @@
 """The run around a trainer: its directory, what it saves, and whether it may start or go on."""
 
 from resel.runs._files import settle, whole_directory, write_file, write_json, writing
+from resel.runs._json import to_json
 from resel.runs._lock import Lock
 from resel.runs._reading import parse_json, read_regular
 from resel.runs.agents import (
@@ -82,6 +83,7 @@ __all__ = [
     "saved_privileged",
     "settle",
     "threads_so_far",
+    "to_json",
     "updates_by",
     "updates_planned",
     "use_weights",

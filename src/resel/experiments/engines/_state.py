@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from resel.analysis.runs import last_recorded, result_so_far, saved_step
+from resel.analysis.runs import last_recorded, outcome_of, result_so_far, saved_step
 from resel.experiments.plan import Job
-from resel.runs import ENDED
 
 Status = Literal["waiting", "running", "completed", "diverged", "failed"]
 FINISHED: frozenset[Status] = frozenset({"completed", "diverged"})
@@ -29,11 +28,9 @@ def read_state(job: Job) -> RunState:
     """The state of a run that may be going on, be half written, or not be there at all."""
     result, saved = result_so_far(job.run), saved_step(job.run)
     step, evaluation = last_recorded(job.run)
-    ended, status = int(result.get("steps", step)), result.get("status")
-    if status == "diverged":
-        return RunState("diverged", ended, saved, evaluation)
-    if status in ENDED and (ended >= job.steps or result.get("held_return") is not None):
-        return RunState("completed", ended, saved, evaluation)
+    outcome = outcome_of(result, job.steps)
+    if outcome is not None:
+        return RunState(outcome, int(result.get("steps", step)), saved, evaluation)
     return RunState("waiting", max(step, saved), saved, evaluation)
 
 

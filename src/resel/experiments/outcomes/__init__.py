@@ -7,8 +7,9 @@ from pathlib import Path
 
 from resel.choices import Scale
 from resel.errors import RunDirectoryError
-from resel.experiments._settings import Experiment
+from resel.experiments._settings import NEED_AGENTS, Experiment
 from resel.experiments.engines import Status
+from resel.experiments.outcomes._agents import Evaluations
 from resel.experiments.outcomes._beside import make_anchors, make_mmer
 from resel.experiments.outcomes._comparison import make_comparison
 from resel.experiments.outcomes._curves import make_curves, make_finals
@@ -20,7 +21,7 @@ from resel.experiments.outcomes._tables import make_table
 from resel.experiments.outcomes._timing import make_timing
 from resel.experiments.plan import Member
 
-__all__ = ["make_outcome"]
+__all__ = ["Evaluations", "make_outcome"]
 
 
 def make_outcome(
@@ -32,7 +33,7 @@ def make_outcome(
 ) -> list[str]:
     """Write the files of an experiment into its folder; their names."""
     study, runs = experiment.studies[scale], read_runs(members, status)
-    if experiment.kind in ("amplification", "embedding") and not completed(runs):
+    if experiment.kind in NEED_AGENTS and not completed(runs):
         raise RunDirectoryError("no run was completed, and this figure needs a trained policy")
     if experiment.kind == "curves":
         return make_curves(experiment, runs, folder)

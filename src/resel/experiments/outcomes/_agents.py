@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from resel.agent import Agent
 from resel.choices import Which
 from resel.errors import DamagedFileError, RunDirectoryError
+from resel.experiments.archive import read_measured
 from resel.runs import find_bundle
 from resel.training import evaluate, evaluation_seeds
 from resel.training.threads import threads_for
@@ -43,21 +44,27 @@ class Evaluations:
         self, run: Path, which: Which, episodes: int, env_kwargs: Mapping[str, Any] | None = None
     ) -> Measured:
         """Those of a run's last or best agent, measured now or before."""
+        words = [which, f"{episodes} episodes"]
+        words += [f"{name}={value}" for name, value in sorted((env_kwargs or {}).items())]
+        what = " ".join(words)
         agent = find_bundle(run / "agents" / which)
         if agent is None:
-            raise RunDirectoryError(
-                f"The run in {run} has no agent {which!r} to be measured: delete the run, and the "
-                "same command makes it anew."
-            )
+            return _archived(run, which, what)
         # By its hashes, so that the agent of a run that was made anew is another one.
         digest = hashlib.sha256((agent / "manifest.json").read_bytes()).hexdigest()[:16]
-        words = [run.name, which, digest, f"{episodes} episodes"]
-        words += [f"{name}={value}" for name, value in sorted((env_kwargs or {}).items())]
-        key = " ".join(words)
+        key = f"{run.name} {digest} {what}"
         if key not in self._known:
             self._known[key] = measure(agent, episodes, env_kwargs or {})
             self._write()
         return self._known[key]
+
+    def about(self, run: Path) -> dict[str, dict[str, Any]]:
+        """All that was measured of a run's agents, by what was asked."""
+        return {
+            key.split(maxsplit=2)[2]: found._asdict()
+            for key, found in self._known.items()
+            if key.partition(" ")[0] == run.name
+        }
 
     def _read(self) -> dict[str, Measured]:
         if not self._path.exists():
@@ -87,6 +94,17 @@ def measure(path: Path, episodes: int, env_kwargs: Mapping[str, Any]) -> Measure
     ):
         found = evaluate(agent.actor, env, evaluation_seeds(_SEED, episodes))
     return Measured(found.return_mean, found.success_rate)
+
+
+def _archived(run: Path, which: Which, what: str) -> Measured:
+    """What is known of an agent that is no longer there."""
+    try:
+        return _measured(read_measured(run)[what])
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunDirectoryError(
+            f"The run in {run} has no agent {which!r} to be measured ({what}), and it was not "
+            "measured before: delete the run, and the same command makes it anew."
+        ) from error
 
 
 def _measured(values: Mapping[str, Any]) -> Measured:
