@@ -137,7 +137,6 @@ def test_fewer_seeds_of_a_figure() -> None:
         ("sac", 1),
         ("resel", 2),
     ]
-    with pytest.raises(ConfigError, match="has 3 seeds at scale smoke, and --seeds asks for 4"):
-        with_seeds(figure, "smoke", 4)
+    assert with_seeds(figure, "smoke", 4) == figure
     with pytest.raises(ConfigError, match="at least 1"):
         with_seeds(figure, "smoke", 0)

@@ -218,18 +218,27 @@ def test_describe_machine() -> None:
 def test_the_commit_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from resel.runs import machine
 
+    def commit() -> str | None:
+        machine.checkout_commit.cache_clear()
+        return machine.checkout_commit()
+
     inside = tmp_path / "src" / "resel" / "runs" / "machine.py"
     monkeypatch.setattr(machine, "__file__", str(inside))
-    assert describe_machine("cpu")["commit"] is None  # an installed package
+    assert commit() is None  # an installed package
     inside.parent.mkdir(parents=True)
     inside.write_text("")
     git = ["git", "-C", str(tmp_path), "-c", "user.name=A", "-c", "user.email=a@b"]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"]):
         subprocess.run([*git, *words], check=True)
-    clean = describe_machine("cpu")["commit"]
-    assert re.fullmatch("[0-9a-f]{7,}", clean)
+    (tmp_path / "notes").write_text("what is no part of the package does not count")
+    clean = commit()
+    assert clean is not None and re.fullmatch("[0-9a-f]{7,}", clean)
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "another"))
+    assert commit() == clean == describe_machine("cpu")["commit"]
     inside.write_text("changed")
-    assert describe_machine("cpu")["commit"] == f"{clean}-dirty"
+    assert commit() == f"{clean}-dirty"
+    monkeypatch.undo()
+    machine.checkout_commit.cache_clear()
 
 
 _HOLDER = """

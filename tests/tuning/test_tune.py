@@ -149,6 +149,13 @@ def test_after_the_preset_come_trials_that_are_close_to_it(task: str, words: Any
             assert allowed[name]._contains(allowed[name].to_internal_repr(settings[name]))
             if getattr(search.space[name], "log", False):
                 assert 1 / 3.01 < settings[name] / search.baseline[name] < 3.01
+            elif name == "gamma":
+                between = sorted((settings[name], search.baseline[name]))
+                assert not any(between[0] < g < between[1] for g in search.space[name].choices)
+    changed_at_all = {
+        n for settings in search.neighbours for n, v in settings.items() if v != search.baseline[n]
+    }
+    assert len(changed_at_all) == min(15, len(search.baseline))
     Path("out").mkdir()
     studies = [open_study(search) for _ in range(2)]  # begun twice, each is in it once
     waiting = [trial.system_attrs["fixed_params"] for trial in studies[0].get_trials()]

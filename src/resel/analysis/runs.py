@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 
@@ -23,6 +23,8 @@ Points = tuple[list[int], list[float]]
 """Steps and values; a value may be NaN or infinite."""
 Lines = Sequence[Mapping[str, Any]]
 """The records of a metrics.jsonl."""
+Ended = Literal["completed", "diverged"]
+"""How a run came to its end."""
 
 # What changes neither the course of a run nor how its scores are measured.
 WITHOUT_EFFECT = {"seed", "device", "threads", "log_every", "checkpoint_every"}
@@ -197,7 +199,7 @@ def settings_key(config: Config) -> str:
     return json.dumps(settings_of(config), sort_keys=True)
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[int | float]:
     """Whether a recorded value can be drawn; NaN and the infinities are numbers too."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -239,12 +241,12 @@ def result_so_far(path: Path) -> dict[str, Any]:
         return {}
 
 
-def outcome_of(result: Mapping[str, Any], steps: int) -> Literal["completed", "diverged"] | None:
+def outcome_of(result: Mapping[str, Any], steps: int) -> Ended | None:
     """What a run that was to take so many steps has come to, by its result; None if not yet."""
-    status = result.get("status")
+    status, taken = result.get("status"), result.get("steps")
     if status == "diverged":
         return "diverged"
-    there = int(result.get("steps", 0)) >= steps or result.get("held_return") is not None
+    there = (is_number(taken) and taken >= steps) or result.get("held_return") is not None
     return "completed" if status in ENDED and there else None
 
 

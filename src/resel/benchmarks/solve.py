@@ -102,7 +102,7 @@ class SolveBench(Bench):
         return [
             (method, pace)
             for method in self.methods
-            for pace in ((None,) if method == RECURRENT_PPO else self.updates_per_step or (None,))
+            for pace in (self.updates_per_step if _has_pace(method) else None) or (None,)
         ]
 
     def tables(self, result: Result) -> list[Table]:
@@ -198,6 +198,11 @@ class SolveBench(Bench):
             result.write_text(said.splitlines()[-1] + "\n", encoding="utf-8")
         found = json.loads(result.read_text("utf-8"))
         return Attempt(task, RECURRENT_PPO, seed, threshold, **found)
+
+
+def _has_pace(method: str) -> bool:
+    """Whether it learns step by step; on-policy methods learn when a rollout is full."""
+    return method != RECURRENT_PPO and not get_method(method).learner.on_policy
 
 
 @contextmanager

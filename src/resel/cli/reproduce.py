@@ -15,6 +15,7 @@ from resel.choices import Scale
 from resel.cli._arguments import PLAIN, names_in, word
 from resel.cli._sweeps import SweepArguments, run_sweep
 from resel.cli.console import print_table
+from resel.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,9 @@ def run(argv: Sequence[str]) -> int:
         experiments = [narrowed(experiment, scale, wanted) for experiment in experiments]
     if arguments.seeds is not None:
         count = arguments.seeds
+        most = max(len(experiment.studies[scale].seeds) for experiment in experiments)
+        if count > most > 0:
+            raise ConfigError(f"--seeds {count} is too many: there are {most} at scale {scale}.")
         experiments = [with_seeds(experiment, scale, count) for experiment in experiments]
     if arguments.preset is not None:
         file = arguments.preset

@@ -30,6 +30,8 @@ Kind = Literal[
 ]
 NEED_AGENTS: tuple[Kind, ...] = ("amplification", "embedding")
 """Outcomes that are made from trained policies, not from numbers."""
+MEASURE_AGENTS: tuple[Kind, ...] = ("lengths", "anchors", "mmer")
+"""Outcomes for which trained policies are measured once more."""
 Measure = Literal["return", "exploration", "success"]
 
 

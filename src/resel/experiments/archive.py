@@ -10,12 +10,20 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from resel.analysis.runs import Lines, environment_so_far, outcome_of, result_so_far
+from resel.analysis.runs import (
+    Ended,
+    Lines,
+    environment_so_far,
+    last_recorded,
+    outcome_of,
+    result_so_far,
+)
+from resel.errors import RunDirectoryError
 from resel.runs import (
-    RunDirectory,
     read_metrics,
     to_json,
     whole_directory,
@@ -26,41 +34,56 @@ from resel.runs import (
 
 MEASURED = "measured.json"
 """What its agents did when they were measured after the training, as long as they were there."""
-_CONFIG, _METRICS = "config.json", "metrics.jsonl"
-_EVALUATION = "eval"
+_CONFIG, _METRICS, _RESULT = "config.json", "metrics.jsonl", "result.json"
+_FILES = {_CONFIG, _METRICS, _RESULT, "environment.json", MEASURED}
+_EVALUATION, _TIMING, _EARNED = "eval", "timing", "episode_return"
+_CLOCK = ("wall_seconds", "cpu_seconds")
 _DIGITS = 6
 _OF_A_PLACE = ("platform",)
 _WHERE = ("--run-dir", "--resume")
 
 
-def find_archived(archive: Path, name: str, steps: int) -> Path | None:
-    """The run of this name in the archive, if it came to its end there."""
+def find_archived(
+    archive: Path, name: str, steps: int, measured: bool = False
+) -> tuple[Path, Ended] | None:
+    """The run of this name in the archive and how it ended, if its numbers are all there.
+
+    Where agents are to be `measured`, what they did has to be there too.
+    """
     place = archive / name
-    return place if outcome_of(result_so_far(place), steps) is not None else None
+    ended = outcome_of(result_so_far(place), steps)
+    if ended is None or (measured and not read_measured(place)):
+        return None
+    if ended == "completed" and last_recorded(place)[1] is None:
+        return None
+    return place, ended
 
 
 def archive_run(run: Path, archive: Path, measured: Mapping[str, Any] | None = None) -> None:
-    """Keep the numbers of a finished run; `measured` goes beside what was kept before."""
+    """Keep the numbers of a finished run, and what was `measured` of its agents.
+
+    What the archive has already stays, unless the run was made anew.
+    """
     target = (archive / run.name).resolve()
     if target == run.resolve():
         return
-    directory = RunDirectory.open(run, read_only=True)
-    with (
-        writing(
-            f"The run {run.name} could not be archived in {archive}",
-            "The run itself is whole; the same command archives it once there is room.",
-        ),
-        whole_directory(target) as temporary,
-    ):
+    if target.exists():
+        _refuse_foreign(target)
+        if _numbers(target) == _numbers(run):
+            known = read_measured(target)
+            if measured and {**known, **measured} != known:
+                with _archiving(run, archive):
+                    write_json(target / MEASURED, {**known, **measured})
+            return
+    lines = list(_short(read_metrics(run / _METRICS)))
+    with _archiving(run, archive), whole_directory(target) as temporary:
         write_file(temporary / _CONFIG, [(run / _CONFIG).read_bytes()])
-        lines = _thinned(read_metrics(run / _METRICS))
         text = "".join(json.dumps(to_json(line), allow_nan=False) + "\n" for line in lines)
         write_file(temporary / _METRICS, [text.encode()])
         write_json(temporary / "environment.json", _environment(run))
-        write_json(temporary / "result.json", directory.read_result())
-        known = {**read_measured(target), **(measured or {})}
-        if known:
-            write_json(temporary / MEASURED, known)
+        write_json(temporary / _RESULT, result_so_far(run))
+        if measured:
+            write_json(temporary / MEASURED, dict(measured))
 
 
 def read_measured(run: Path) -> dict[str, Any]:
@@ -72,23 +95,60 @@ def read_measured(run: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _thinned(lines: Lines) -> Iterator[dict[str, Any]]:
-    """All evaluations, and of every other kind the last line before each and before the end."""
-    waiting: dict[Any, Mapping[str, Any]] = {}
+def _numbers(run: Path) -> dict[str, Any]:
+    """What is the same however often a run is made."""
+    return {name: v for name, v in result_so_far(run).items() if name not in _CLOCK}
+
+
+def _archiving(run: Path, archive: Path) -> AbstractContextManager[None]:
+    return writing(
+        f"The run {run.name} could not be archived in {archive}",
+        "The run itself is whole: the same command archives it once that works.",
+    )
+
+
+def _refuse_foreign(target: Path) -> None:
+    """Leave alone what has more than numbers."""
+    if not target.is_dir() or {entry.name for entry in target.iterdir()} - _FILES:
+        raise RunDirectoryError(
+            f"{target} is there already and is no archived run: it was left as it is. Give "
+            "--archive a folder of its own."
+        )
+
+
+def _short(lines: Lines) -> Iterator[dict[str, Any]]:
+    """Evaluations, in between what was earned while exploring, and a whole line of the log."""
+    waiting: list[Mapping[str, Any]] = []
     for line in lines:
         if line.get("kind") != _EVALUATION:
-            waiting[line.get("kind")] = line
+            waiting.append(line)
             continue
-        yield from map(_rounded, (*waiting.values(), line))
+        yield from _between(waiting)
+        yield dict(line)
         waiting.clear()
-    yield from map(_rounded, waiting.values())
+    yield from _between(waiting)
 
 
-def _rounded(line: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
-        for name, value in line.items()
-    }
+def _between(lines: Lines) -> Iterator[dict[str, Any]]:
+    """Of each kind the last one, and what every episode earned while exploring."""
+    last = {line.get("kind"): number for number, line in enumerate(lines)}
+    for number, line in enumerate(lines):
+        kind = line.get("kind")
+        if number != last[kind]:
+            if _EARNED in line:
+                yield _only(line, _EARNED)
+        elif kind == _TIMING:  # rates of a single line would stand for all of them
+            yield _only(line, "seconds", "cpu_seconds")
+        else:
+            yield {name: v if name == _EARNED else _rounded(v) for name, v in line.items()}
+
+
+def _only(line: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: line[name] for name in ("step", "kind", *names) if name in line}
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
 
 
 def _environment(run: Path) -> dict[str, Any]:
@@ -96,15 +156,21 @@ def _environment(run: Path) -> dict[str, Any]:
     found = {k: v for k, v in environment_so_far(run).items() if k not in _OF_A_PLACE}
     starts = found.get("starts")
     if isinstance(starts, list):
-        found["starts"] = [{**start, "command": _typed(start["command"])} for start in starts]
+        found["starts"] = [
+            {**start, "command": _typed(str(start["command"]))}
+            for start in starts
+            if isinstance(start, dict) and "command" in start
+        ]
     return found
 
 
 def _typed(command: str) -> str:
     """A command without the folder of its run."""
     words = shlex.split(command)
+    if words[1:2] == ["resume"]:
+        del words[2:3]
     for flag in _WHERE:
-        if flag in words[:-1]:
+        if flag in words:
             at = words.index(flag)
             del words[at : at + 2]
-    return shlex.join(words)
+    return shlex.join(w for w in words if not w.startswith(tuple(f"{flag}=" for flag in _WHERE)))

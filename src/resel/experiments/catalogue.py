@@ -198,15 +198,13 @@ def narrowed(experiment: Experiment, scale: Scale, methods: Sequence[str]) -> Ex
 
 
 def with_seeds(experiment: Experiment, scale: Scale, count: int) -> Experiment:
-    """The experiment with the first `count` of its seeds, and no setting that has others."""
+    """The experiment with the first `count` of its seeds, and no setting that has others.
+
+    One that has fewer keeps them all.
+    """
     study = experiment.studies[scale]
     if count < 1:
         raise ConfigError(f"--seeds {count} is too few: it must be at least 1.")
-    if study.seeds and count > len(study.seeds):
-        raise ConfigError(
-            f"{experiment.name} has {len(study.seeds)} seeds at scale {scale}, and --seeds asks "
-            f"for {count}: it can only ask for fewer."
-        )
     seeds = study.seeds[:count]
     settings = tuple(
         setting if setting.seeds is None else replace(setting, seeds=own)

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from resel._process import LAUNCHER
-from resel.analysis.runs import outcome_of, result_so_far
+from resel.analysis.runs import Ended, outcome_of, result_so_far
 from resel.benchmarks import KeptCosts, UpdateCost, cost_key, measure_cost
 from resel.choices import Scale
 from resel.config import Config
 from resel.data import ReplayBuffer
 from resel.errors import ConfigError
-from resel.experiments._settings import NEED_AGENTS, Experiment, Setting
+from resel.experiments._settings import MEASURE_AGENTS, NEED_AGENTS, Experiment, Setting
 from resel.experiments.archive import find_archived
 from resel.methods import run_label
 from resel.runs import available_memory, threads_so_far, updates_planned
@@ -48,6 +48,8 @@ class Job:
     """From start to end, without the simulator and evaluations."""
     memory: int = 0
     disk: int = 0
+    ended: Ended | None = None
+    """How it ended, where the archive has its numbers: there is nothing to be done."""
 
 
 @dataclass(frozen=True)
@@ -110,10 +112,11 @@ def make_plan(
             run, steps = out / "runs" / run_name(config), config.training.steps
             known = None
             if archive is not None and experiment.kind not in NEED_AGENTS:
-                known = find_archived(archive, run.name, steps)
+                measured = experiment.kind in MEASURE_AGENTS
+                known = find_archived(archive, run.name, steps, measured)
             if known is not None and outcome_of(result_so_far(run), steps) is None:
-                run = known
-                jobs[run] = Job(run, (), steps)
+                run = known[0]
+                jobs[run] = Job(run, (), steps, ended=known[1])
             found.append(Member(run, setting, seed, steps))
             if run not in jobs:
                 small = suitable_threads(0, width_of(config)) == 1
@@ -222,12 +225,12 @@ def _size_of(run: Path) -> int:
     return total
 
 
-def check_out(out: Path, flag: str = "--out") -> None:
+def check_out(out: Path) -> None:
     """Refuse a place that cannot hold a folder, before anything is measured or made."""
     place = _existing(out)
     if not (place.is_dir() and os.access(place, os.W_OK)):
         why = "may not be written to" if place.is_dir() else "is a file"
-        raise ConfigError(f"{flag} {out} cannot be used: {place} {why}. Name another folder.")
+        raise ConfigError(f"--out {out} cannot be used: {place} {why}. Name another folder.")
 
 
 def _existing(path: Path) -> Path:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -14,7 +15,7 @@ from rich.table import Table
 from resel.benchmarks import KeptCosts
 from resel.choices import EngineName, Scale
 from resel.errors import ConfigError, ReselError
-from resel.experiments._settings import Experiment
+from resel.experiments._settings import MEASURE_AGENTS, Experiment
 from resel.experiments.archive import archive_run
 from resel.experiments.engines import (
     FINISHED,
@@ -99,8 +100,8 @@ class Sweep:
 def reproduce(sweep: Sweep, console: Console) -> int:
     """Bring every run to its end and write every outcome; the exit code of the command."""
     check_out(sweep.out)
-    if sweep.archive is not None:
-        check_out(sweep.archive, "--archive")
+    if sweep.archive is not None and sweep.archive.exists() and not sweep.archive.is_dir():
+        raise ConfigError(f"--archive {sweep.archive} is a file: name a folder.")
     for experiment in sweep.experiments:
         check_folder(sweep.out / experiment.name, experiment, sweep.scale)
     if sweep.ray_address is not None and not sweep.dry_run:
@@ -139,14 +140,13 @@ def reproduce(sweep: Sweep, console: Console) -> int:
         return 0
     ledger = Ledger.of(plan.jobs, sweep.attempts)
     _write_records(sweep, plan, ledger)
-    archived: set[Path] = set()
+    keeper = _Keeper(archive)
     try:
         with SweepTable(ledger, console) as table:
 
             def tick() -> None:
                 table.tick()
-                if archive is not None:
-                    _archive_finished(ledger, archive, archived)
+                keeper.keep(ledger)
 
             if sweep.engine == "ray":
                 places = slots if sweep.here else sweep.jobs
@@ -155,15 +155,33 @@ def reproduce(sweep: Sweep, console: Console) -> int:
                 run_local(ledger, tick, slots=slots, gpus=gpus, memory=available_memory())
     finally:
         _write_records(sweep, plan, ledger)
-    return _finish(sweep, plan, ledger, console, archive)
+    keeper.keep(ledger)
+    return _finish(sweep, plan, ledger, console, keeper)
 
 
-def _archive_finished(ledger: Ledger, archive: Path, done: set[Path]) -> None:
-    """As soon as a run has come to its end; `done` are those that have been archived."""
-    for run, entry in ledger.entries.items():
-        if entry.status in FINISHED and run not in done:
-            archive_run(run, archive)
-            done.add(run)
+class _Keeper:
+    """Archives runs as soon as they have come to their end; what it cannot archive, it tells."""
+
+    def __init__(self, archive: Path | None) -> None:
+        self._archive, self._seen = archive, set[Path]()
+        self.problems: dict[Path, str] = {}
+
+    def keep(self, ledger: Ledger) -> None:
+        """Those that have ended since the last time."""
+        for run, entry in ledger.entries.items():
+            if entry.status in FINISHED and run not in self._seen:
+                self._seen.add(run)
+                self.add(run)
+
+    def add(self, run: Path, measured: Mapping[str, Any] | None = None) -> None:
+        """A finished run, with what was measured of its agents."""
+        if self._archive is None:
+            return
+        try:
+            archive_run(run, self._archive, measured)
+            self.problems.pop(run, None)
+        except (ReselError, OSError) as error:
+            self.problems[run] = str(error)
 
 
 def _tell_measuring(console: Console, what: str) -> None:
@@ -233,9 +251,7 @@ def _write_records(sweep: Sweep, plan: Plan, ledger: Ledger) -> None:
         )
 
 
-def _finish(
-    sweep: Sweep, plan: Plan, ledger: Ledger, console: Console, archive: Path | None
-) -> int:
+def _finish(sweep: Sweep, plan: Plan, ledger: Ledger, console: Console, keeper: _Keeper) -> int:
     """Outcomes from whatever runs there are; a fault of one does not cost the others."""
     status = {run: entry.status for run, entry in ledger.entries.items()}
     code = 0 if ledger.count("failed") == 0 else 1
@@ -249,6 +265,11 @@ def _finish(
         files: list[str] = []
         try:
             files = make_outcome(experiment, sweep.scale, members, status, folder)
+            if experiment.kind in MEASURE_AGENTS:
+                known = Evaluations(folder)
+                for member in members:
+                    if status[member.run] in FINISHED:
+                        keeper.add(member.run, known.about(member.run))
         except (ReselError, OSError) as error:
             notes.append(f"No outcome: {error}")
             code = code or (error.exit_code if isinstance(error, ReselError) else 1)
@@ -262,14 +283,12 @@ def _finish(
             files,
             notes,
         )
-        if archive is not None:
-            known = Evaluations(folder)
-            for run in (member.run for member in members if status[member.run] in FINISHED):
-                if measured := known.about(run):
-                    archive_run(run, archive, measured)
         console.print(f"[bold]{experiment.name}[/bold]: {folder}", soft_wrap=True)
         for note in notes:
             console.print(f"  {note}", soft_wrap=True, markup=False)
+    for problem in keeper.problems.values():
+        console.print(problem, soft_wrap=True, markup=False)
+        code = code or 1
     diverged = ledger.count("diverged")
     console.print(
         f"{ledger.count('completed')} runs completed, {diverged} diverged (a result, counted in "

@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ NUMBERS_SINCE = "0.1.0"
 """The release since which the same settings give the same bits. A release that changes numbers
 names itself here; runs of others go on exactly."""
 
+_CHANGED = ("status", "--porcelain", "--untracked-files=no", "--", "src")
 _PACKAGES = (
     "resel",
     "torch",
@@ -41,9 +43,35 @@ def describe_machine(device: str) -> dict[str, Any]:
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "device": device,
         "threads": torch.get_num_threads(),
-        "commit": _commit(),
+        "commit": checkout_commit(),
         "versions": {package: _version(package) for package in _PACKAGES},
     }
+
+
+@cache
+def checkout_commit() -> str | None:
+    """Of the checkout that this package is run from, with "-dirty" if the package was changed."""
+    root = Path(__file__).resolve().parents[3]
+    if not (root / ".git").exists() or not (root / "src" / "resel").is_dir():
+        return None
+    commit, changed = _git(root, "rev-parse", "--short=7", "HEAD"), _git(root, *_CHANGED)
+    return commit if not (commit and changed) else f"{commit}-dirty"
+
+
+def _git(root: Path, *words: str) -> str | None:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        told = subprocess.run(
+            ["git", "--no-optional-locks", "-C", str(root), *words],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+            env=own,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return told.stdout.strip() or None
 
 
 def numeric_machine(device: str) -> dict[str, Any]:
@@ -87,19 +115,6 @@ def _memory_bytes() -> int | None:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return None
-
-
-def _commit() -> str | None:
-    """Of the checkout that this package is run from, "-dirty" if files were changed since."""
-    root = Path(__file__).resolve().parents[3]
-    if not (root / ".git").exists() or not (root / "src" / "resel").is_dir():
-        return None
-    words = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
-    try:
-        told = subprocess.run(words, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return told.stdout.strip() or None
 
 
 def _version(package: str) -> str | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from resel.errors import ReselError
 from resel.runs.directory import RunDirectory
+from resel.runs.machine import checkout_commit
 
 
 def starts_with_this(directory: RunDirectory) -> list[dict[str, Any]]:
@@ -20,7 +21,7 @@ def starts_with_this(directory: RunDirectory) -> list[dict[str, Any]]:
         recorded = None
     earlier = recorded if isinstance(recorded, list) else []
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return [*earlier, {"at": now, "command": command_line()}]
+    return [*earlier, {"at": now, "command": command_line(), "commit": checkout_commit()}]
 
 
 def command_line() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import re
@@ -96,10 +97,11 @@ class Search:
 
         The same for all workers, so that a study has each of them once.
         """
-        rng, names = np.random.default_rng(0), list(self.baseline)
-        found = []
+        rng = np.random.default_rng(0)
+        names, found = rng.permutation(list(self.baseline)).tolist(), []
+        turn = itertools.cycle(names)  # each has its turn before one has its second
         for _ in range(_NEIGHBOURS if names else 0):
-            changed = rng.permutation(names)[:_CHANGED].tolist()
+            changed = list(itertools.islice(turn, min(_CHANGED, len(names))))
             own = {name: _near(self.space[name], self.baseline[name], rng) for name in changed}
             found.append({**self.baseline, **own})
         return found
@@ -167,7 +169,7 @@ def _holds(values: Range, value: Any) -> bool:
 def _near(values: Range, value: Any, rng: np.random.Generator) -> Any:
     """Another value, not far away."""
     if not isinstance(values, Between):
-        others = [choice for choice in values.choices if choice != value]
+        others = _beside(values.choices, value)
         return others[int(rng.integers(len(others)))] if others else value
     if values.log:
         low, high = max(values.low, value / _FACTOR), min(values.high, value * _FACTOR)
@@ -177,6 +179,15 @@ def _near(values: Range, value: Any, rng: np.random.Generator) -> Any:
         drawn = rng.uniform(max(values.low, value - reach), min(values.high, value + reach))
     whole = isinstance(values.low, int) and isinstance(values.high, int)
     return min(max(round(drawn) if whole else _rounded(drawn), values.low), values.high)
+
+
+def _beside(choices: Sequence[Any], value: Any) -> list[Any]:
+    """The next smaller and the next larger one of numbers, else all others."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return [choice for choice in choices if choice != value]
+    numbers = sorted({c for c in choices if isinstance(c, int | float)})
+    at = numbers.index(value)
+    return [*numbers[max(at - 1, 0) : at], *numbers[at + 1 : at + 2]]
 
 
 def _rounded(value: float) -> float:

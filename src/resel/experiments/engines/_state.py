@@ -26,6 +26,8 @@ class RunState:
 
 def read_state(job: Job) -> RunState:
     """The state of a run that may be going on, be half written, or not be there at all."""
+    if job.ended is not None:
+        return RunState(job.ended, job.steps)
     result, saved = result_so_far(job.run), saved_step(job.run)
     step, evaluation = last_recorded(job.run)
     outcome = outcome_of(result, job.steps)

@@ -47,11 +47,9 @@ class Evaluations:
         words = [which, f"{episodes} episodes"]
         words += [f"{name}={value}" for name, value in sorted((env_kwargs or {}).items())]
         what = " ".join(words)
-        agent = find_bundle(run / "agents" / which)
-        if agent is None:
+        agent, digest = find_bundle(run / "agents" / which), _digest(run, which)
+        if agent is None or digest is None:
             return _archived(run, which, what)
-        # By its hashes, so that the agent of a run that was made anew is another one.
-        digest = hashlib.sha256((agent / "manifest.json").read_bytes()).hexdigest()[:16]
         key = f"{run.name} {digest} {what}"
         if key not in self._known:
             self._known[key] = measure(agent, episodes, env_kwargs or {})
@@ -60,10 +58,12 @@ class Evaluations:
 
     def about(self, run: Path) -> dict[str, dict[str, Any]]:
         """All that was measured of a run's agents, by what was asked."""
+        agents = {which: _digest(run, which) for which in ("last", "best")}
         return {
-            key.split(maxsplit=2)[2]: found._asdict()
+            what: found._asdict()
             for key, found in self._known.items()
-            if key.partition(" ")[0] == run.name
+            for name, digest, what in [(*key.split(maxsplit=2), "", "")[:3]]
+            if name == run.name and digest and digest == agents.get(what.partition(" ")[0])
         }
 
     def _read(self) -> dict[str, Measured]:
@@ -94,6 +94,14 @@ def measure(path: Path, episodes: int, env_kwargs: Mapping[str, Any]) -> Measure
     ):
         found = evaluate(agent.actor, env, evaluation_seeds(_SEED, episodes))
     return Measured(found.return_mean, found.success_rate)
+
+
+def _digest(run: Path, which: Which) -> str | None:
+    """Of its hashes, so that the agent of a run that was made anew is another one."""
+    agent = find_bundle(run / "agents" / which)
+    if agent is None:
+        return None
+    return hashlib.sha256((agent / "manifest.json").read_bytes()).hexdigest()[:16]
 
 
 def _archived(run: Path, which: Which, what: str) -> Measured:
