@@ -12,12 +12,12 @@ from typing import Any
 from write_methods import page_of
 
 from resel.cli._meanings import field_meanings
-from resel.config import OTHER_NAMES, TrainingConfig
+from resel.config import TrainingConfig
 from resel.methods import Method, own_methods
 from resel.networks import encoders
 
-MARKS = {"reference/settings.md": "<!-- settings -->", "coming-from.md": "<!-- other names -->"}
-"""The places in pages where something is put."""
+SETTINGS, MARK = "reference/settings.md", "<!-- settings -->"
+"""The page of all settings, and the place in it where they are put."""
 _OWN = """
 ## Every setting
 
@@ -30,10 +30,9 @@ From the docstrings, with the defaults; a task's preset may have others. With th
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """The page with its tables, if it has any."""
     place = page.file.src_uri
-    if place in MARKS:
-        assert MARKS[place] in markdown, f"{place} has lost its {MARKS[place]}"
-        text = other_names() if place == "coming-from.md" else every_setting()
-        return markdown.replace(MARKS[place], text)
+    if place == SETTINGS:
+        assert MARK in markdown, f"{place} has lost its {MARK}"
+        return markdown.replace(MARK, every_setting())
     standing = [method for method in own_methods() if place == f"methods/{page_of(method)}"]
     if not standing:
         return markdown
@@ -47,18 +46,6 @@ def every_setting() -> str:
     for spec in encoders()[0]:
         parts += [f"### `{spec.name}`", f"{spec.summary}.", _table(spec.settings)]
     return "\n\n".join([*parts, "## Methods", _by_name(own_methods())])
-
-
-def other_names() -> str:
-    """What settings of other libraries are called here."""
-    rows = [f"| `{other}` | {', '.join(map(_code, ours))} |" for other, ours in OTHER_NAMES.items()]
-    return "\n".join(["| elsewhere | here |", "|---|---|", *rows])
-
-
-def _code(name: str) -> str:
-    """The name as code, and what stands in brackets after it as text."""
-    name, _, rest = name.partition(" (")
-    return f"`{name}`" + (f" ({rest}" if rest else "")
 
 
 def _settings_of(method: Method, titled: bool) -> str:

@@ -1,5 +1,7 @@
 """Settings as typed keywords: `python docs/write_keywords.py` writes agent/_keywords.py.
 
+It also writes what they are called elsewhere (docs/coming-from.md), and the help of the command.
+
 The dataclasses of methods, networks, encoders and the loop are the one source. Editors and type
 checkers read only what is written down, so it is written down from them.
 """
@@ -16,7 +18,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from resel.cli._meanings import field_meanings
-from resel.config import Config, TrainingConfig
+from resel.config import OTHER_NAMES, Config, TrainingConfig
 from resel.methods import Method, default_method, get_method, own_methods
 from resel.networks import EncoderSpec, encoders
 
@@ -33,6 +35,8 @@ from collections.abc import Callable
 from typing import Any, Literal, TypedDict
 
 '''
+NAMES = Path(__file__).with_name("coming-from.md")
+_BEGIN, _END = "<!-- written by write_keywords.py -->\n", "<!-- until here -->"
 _ALSO = {"critic_observations": "Callable[[Any], Any]"}
 """What an agent takes besides what a config can hold."""
 Fields = dict[str, tuple[list[Any], str]]
@@ -112,6 +116,22 @@ def _class(name: str, base: str, text: str, fields: Fields) -> str:
     return "\n".join(lines) + "\n\n"
 
 
+def with_other_names(page: str) -> str:
+    """The page with what settings of other libraries are called here."""
+    before, _, rest = page.partition(_BEGIN)
+    after = rest.partition(_END)[2]
+    rows = [f"| `{other}` | {', '.join(map(_code, ours))} |" for other, ours in OTHER_NAMES.items()]
+    table = "\n".join(["| elsewhere | here |", "|---|---|", *rows])
+    return f"{before}{_BEGIN}\n{table}\n\n{_END}{after}"
+
+
+def _code(name: str) -> str:
+    """The name as code, and what stands in brackets after it as text."""
+    name, _, rest = name.partition(" (")
+    return f"`{name}`" + (f" ({rest}" if rest else "")
+
+
 if __name__ == "__main__":
     PLACE.write_text(keywords())
+    NAMES.write_text(with_other_names(NAMES.read_text(encoding="utf-8")), encoding="utf-8")
     subprocess.run([sys.executable, Path(__file__).with_name("write_help.py")], check=True)

@@ -21,6 +21,9 @@ def test_the_file_is_up_to_date() -> None:
     spec.loader.exec_module(module)
     written = Path(_keywords.__file__).read_text()
     assert module.keywords() == written, "run `python docs/write_keywords.py`"
+    names = module.NAMES.read_text(encoding="utf-8")
+    assert "| `learning_starts` | `warmup_steps` |" in names
+    assert module.with_other_names(names) == names, "run `python docs/write_keywords.py`"
 
 
 def test_every_setting_is_a_keyword() -> None:

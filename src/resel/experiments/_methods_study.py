@@ -1,10 +1,10 @@
 """Every method of ours, where it can show what it is made for.
 
-Those with a memory learn the pendulum whose angle is hidden, or repeat cards where they act in
-Discrete spaces only, with RESeL beside them; those without one learn it too, and the pendulum that
-is seen, where they must fail and succeed. What the paper compares under changing gravity or in
-trials of several episodes is tried on the small relatives of those tasks. On-policy methods are
-given their steps twice: as many as the others, and as many as take the processor as long as RESeL.
+Those with a memory learn the pendulum whose angle is hidden; those without one learn it too, and the
+pendulum that is seen, where they must fail and succeed. What the paper compares under changing
+gravity or in trials of several episodes is tried on the small relatives of those tasks. Cards are
+repeated by RESeL, another memory and a method without one. On-policy methods are given their steps
+twice: as many as the others, and as many as take the processor as long as RESeL.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 from resel.choices import Scale
 from resel.experiments._settings import Setting, Study
-from resel.methods import Method, default_method, own_methods
+from resel.methods import Method, own_methods
 from resel.tasks import get_task
 
 _HIDDEN, _SEEN = "Pendulum-V-v0", "Pendulum-v1"
-_CARDS = "popgym-RepeatPreviousEasy-v0"
+_CARDS, _ON_CARDS = "popgym-RepeatPreviousEasy-v0", ("resel", "sac-gru", "sac-mlp")
 _BY_FIGURE = {"fig-gravity": "Pendulum-gravity-v0", "fig-meta": "TwoGoals-v0"}
 _STEPS: dict[Scale, int] = {"smoke": 3000, "cpu": 15_000, "paper": 15_000}
 _WORLD: dict[str, Any] = {"size": "tiny", "checkpoint_every": 5000}
@@ -34,9 +34,8 @@ def _tasks(method: Method) -> Iterator[str]:
     """Where a method is tried."""
     own = [task for figure, task in _BY_FIGURE.items() if figure in method.figures]
     if not method.learner.learns_from:
-        if "Box" in method.spaces:
-            yield _HIDDEN
-        if "Box" not in method.spaces or method.name == default_method():
+        yield _HIDDEN
+        if method.name in _ON_CARDS:
             yield _CARDS
         if method.encoder is None and method.name != _OWN_MEMORY:
             yield _SEEN
