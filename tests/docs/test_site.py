@@ -34,6 +34,15 @@ _SEARCH = """new Promise(done => {
 """What a search for WORD finds, within ten seconds."""
 
 
+_COVERED = """new Promise(done => setTimeout(() => done(
+  [...document.querySelectorAll('.katex-tag')].filter(tag =>
+    [...tag.parentElement.querySelectorAll('.base')].some(base =>
+      !tag.contains(base)
+      && base.getBoundingClientRect().right > tag.getBoundingClientRect().left + 1)
+  ).length), 1500))"""
+"""Numbers of equations that lie upon the equation."""
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built as `make docs` does, into a folder of its own."""
@@ -99,6 +108,8 @@ def test_a_browser_finds_no_fault(site: Path, tmp_path: Path) -> None:
             "document.querySelectorAll('.arithmatex').length"
         )
         assert tab.evaluate("document.querySelectorAll('.katex-error').length") == 0
+        tab.show(site / "mathematics.html", width=390)
+        assert tab.evaluate(_COVERED) == 0, "a number stands on its formula"
         for word in _WORDS:
             tab.show(site / "index.html")
             assert tab.evaluate(_SEARCH.replace("WORD", json.dumps(word))), f"{word} is not found"

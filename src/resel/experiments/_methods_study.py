@@ -1,7 +1,7 @@
 """Every method of ours, where it can show what it is made for.
 
-Those with a memory learn the pendulum whose angle is hidden; those without one learn it too, and the
-pendulum that is seen, where they must fail and succeed. What the paper compares under changing
+Those with a memory learn the pendulum whose angle is hidden; those without one learn it too, and
+the pendulum that is seen, where they must fail and succeed. What the paper compares under changing
 gravity or in trials of several episodes is tried on the small relatives of those tasks. Cards are
 repeated by RESeL, another memory and a method without one. On-policy methods are given their steps
 twice: as many as the others, and as many as take the processor as long as RESeL.
