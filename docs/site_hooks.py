@@ -1,4 +1,4 @@
-"""What the site's pages have beyond their files: settings from the code.
+"""What the site's pages have beyond their files: settings from the code, films of the zoo.
 
 MkDocs calls `on_page_markdown` for each page (mkdocs.yml, `hooks`).
 """
@@ -6,9 +6,12 @@ MkDocs calls `on_page_markdown` for each page (mkdocs.yml, `hooks`).
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
+from mkdocs.structure.files import File, Files
 from write_methods import page_of
 
 from resel.cli._meanings import field_meanings
@@ -18,6 +21,7 @@ from resel.networks import encoders
 
 SETTINGS, MARK = "reference/settings.md", "<!-- settings -->"
 """The page of all settings, and the place in it where they are put."""
+ZOO = Path(__file__).parents[1] / "src" / "resel" / "zoo" / "agents"
 _OWN = """
 ## Every setting
 
@@ -27,12 +31,20 @@ From the docstrings, with the defaults; a task's preset may have others. With th
 """
 
 
+def on_files(files: Files, config: Any) -> Files:
+    """Also the films of the zoo, which lie in the package."""
+    for film in sorted(ZOO.glob("*/film.gif")):
+        files.append(File.generated(config, f"zoo/{film.parent.name}.gif", abs_src_path=str(film)))
+    return files
+
+
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """The page with its tables, if it has any."""
     place = page.file.src_uri
     if place == SETTINGS:
         assert MARK in markdown, f"{place} has lost its {MARK}"
         return markdown.replace(MARK, every_setting())
+    markdown = re.sub(r"\.\./src/resel/zoo/agents/([a-z-]+)/film\.gif", r"zoo/\1.gif", markdown)
     standing = [method for method in own_methods() if place == f"methods/{page_of(method)}"]
     if not standing:
         return markdown

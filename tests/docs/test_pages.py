@@ -47,6 +47,9 @@ def test_links_lead_somewhere(page: Path) -> None:
         if re.match(r"[a-z]+:", link):
             continue
         place, _, anchor = link.partition("#")
+        if film := re.fullmatch(r"zoo/([a-z-]+)\.gif", place):
+            assert (hooks().ZOO / film[1] / "film.gif").is_file(), place
+            continue
         target = (page.parent / place).resolve() if place else page
         if not target.exists() or (anchor and anchor not in anchors(target)):
             lost.append(link)

@@ -132,7 +132,9 @@ def _page(card: Card, record: RunRecord, seen: str) -> str:
         f"return over {card.episodes} episodes": f"{_score(card)}{success}",
         "trained with": f"resel {card.resel}"
         + (f", commit `{card.commit}`" if card.commit else ""),
-        "training took": "not known" if card.seconds is None else f"{card.seconds / 60:.0f} min",
+        "training took": "not known"
+        if card.seconds is None
+        else f"{card.seconds / 60:.0f} min by the clock",
     }
     rows = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
     return f"""{_front_matter(card)}
