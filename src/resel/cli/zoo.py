@@ -72,7 +72,7 @@ class CardArguments:
     episodes: Count = 100
     """How many to play for the return on the card."""
     commit: Annotated[str | None, word("SHA")] = None
-    """Of the code that trained it."""
+    """Of the code that trained it; what the run says, if not given."""
     whole: bool = False
     """With critics and targets, several times the size: it can learn on, not only act."""
     note: Annotated[str | None, word("TEXT")] = None

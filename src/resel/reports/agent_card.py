@@ -88,7 +88,7 @@ def write_agent_folder(run: Path, out: Path, wanted: Wanted) -> Card:
         found.success_rate,
         shlex.join(["resel", *train_command(record.config)]),
         str((record.environment.get("versions") or {}).get("resel", resel.__version__)),
-        wanted.commit,
+        wanted.commit or record.environment.get("commit"),
         record.seconds,
         wanted.note,
     )
