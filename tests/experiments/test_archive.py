@@ -15,7 +15,7 @@ from rich.console import Console
 from resel.analysis.runs import outcome_of
 from resel.benchmarks import UpdateCost
 from resel.cli import main
-from resel.errors import RunDirectoryError
+from resel.errors import ConfigError, RunDirectoryError
 from resel.experiments import plan as planning
 from resel.experiments import reproduce
 from resel.experiments.archive import archive_run
@@ -153,6 +153,21 @@ def test_what_cannot_be_archived_is_told_and_costs_nothing_else(
     assert "no archived run: it was left as it is" in said.getvalue()
     assert (out / "fig-tiny" / "curves.png").is_file()
     assert (archive / second.name / "result.json").is_file()
+
+
+def test_drawing_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figure = tiny.tiny_experiment()
+    monkeypatch.setattr(planning, "measure_cost", lambda c, t: UpdateCost(0.01, 10**8, 10**5))
+    first, second = (m.run for m in make_plan([figure], "smoke", tmp_path, 1).members["fig-tiny"])
+    write_run(second, _LINES, steps=60)
+    said = io.StringIO()
+    assert reproduce(tiny.tiny_sweep(tmp_path, figure, draw=True), Console(file=said)) == 0
+    assert f"{first.name}: has not been made" in " ".join(said.getvalue().split())
+    assert not first.exists()
+    rows = (tmp_path / "fig-tiny" / "finals.csv").read_text().splitlines()
+    assert len(rows) == 2 and ",mlp," in rows[1]
+    with pytest.raises(ConfigError, match="--draw starts nothing"):
+        tiny.tiny_sweep(tmp_path, figure, draw=True, dry_run=True)
 
 
 @pytest.mark.parametrize(

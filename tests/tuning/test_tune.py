@@ -178,14 +178,14 @@ def test_passwords_are_not_shown() -> None:
 
 def test_trials_that_do_not_keep_up_are_given_up(monkeypatch: Any, capsys: Any) -> None:
     number = "int(run.parent.name)"
-    bad = f"if {number} == 5:\n evaluate(100, -9.0); time.sleep(100)\nscore = float({number})"
+    bad = f"if {number} == 5:\n evaluate(200, -9.0); time.sleep(100)\nscore = float({number})"
     trains(monkeypatch, bad)
     begun = time.monotonic()
     assert main([*TWO, "--trials", "7"]) == 0
     assert time.monotonic() - begun < 60, "its run was ended"
     rows = table()
     assert [row["status"] for row in rows] == ["complete"] * 5 + ["pruned", "complete"]
-    assert "given up at step 100 of seed 100: -9" in rows[5]["problem"]
+    assert "given up at step 200 of seed 100: -9" in rows[5]["problem"]
     assert json.loads((runs()[5] / "result.json").read_text())["status"] == "interrupted"
     assert read_preset("out/preset.json").about["trial"] == 6
     assert "Trials: 6 complete, 1 pruned." in capsys.readouterr().out

@@ -35,6 +35,8 @@ class SweepArguments:
     """Only tell what would be run."""
     measure_again: bool = False
     """Measure what an update takes on this machine even if it was measured before."""
+    draw: bool = False
+    """Only draw from the runs that are there; nothing is trained."""
     archive: Annotated[Path | None, word("PATH")] = None
     """Folder in which the numbers of finished runs are kept, without weights; runs that are in it
     already are not made again."""
@@ -58,6 +60,7 @@ class SweepArguments:
             self.dry_run,
             self.measure_again,
             self.archive,
+            self.draw,
         )
 
 

@@ -65,6 +65,8 @@ class Sweep:
     """Not to take what an update took here before."""
     archive: Path | None = None
     """Where the numbers of finished runs are kept, and taken from."""
+    draw: bool = False
+    """Whether to make outcomes of what is there, and no run."""
 
     @property
     def papers(self) -> bool:
@@ -90,6 +92,8 @@ class Sweep:
     def __post_init__(self) -> None:
         if (self.engine == "slurm") != (self.write is not None):
             raise ConfigError("--engine slurm and --write FILE belong together: give both.")
+        if self.draw and (self.engine != "local" or self.dry_run):
+            raise ConfigError("--draw starts nothing: leave --engine, --write and --dry-run out.")
         if self.ray_address is not None and self.engine != "ray":
             raise ConfigError("--ray-address belongs to --engine ray.")
         for name, value, lowest in (("jobs", self.jobs, 0), ("attempts", self.attempts, 1)):
@@ -115,7 +119,7 @@ def reproduce(sweep: Sweep, console: Console) -> int:
     left = plan.left(is_finished)
     console.print(plan_table(sweep, plan, left))
     console.print(plan_summary(left, slots), soft_wrap=True)
-    if sweep.here:
+    if sweep.here and not sweep.draw:
         try:
             asked = slots if sweep.engine == "ray" else sweep.jobs
             check_room(left, asked, sweep.out, sweep.smaller)
@@ -148,7 +152,9 @@ def reproduce(sweep: Sweep, console: Console) -> int:
                 table.tick()
                 keeper.keep(ledger)
 
-            if sweep.engine == "ray":
+            if sweep.draw:
+                tick()
+            elif sweep.engine == "ray":
                 places = slots if sweep.here else sweep.jobs
                 run_ray(ledger, tick, slots=places, address=sweep.ray_address)
             else:
@@ -258,13 +264,14 @@ def _finish(sweep: Sweep, plan: Plan, ledger: Ledger, console: Console, keeper: 
     for experiment in sweep.experiments:
         members, folder = plan.members[experiment.name], sweep.out / experiment.name
         notes = [
-            f"{ledger.entries[m.run].job.run.name}: {ledger.entries[m.run].problem}"
+            f"{m.run.name}: {ledger.entries[m.run].problem or 'has not been made'}"
             for m in members
             if status[m.run] not in FINISHED
         ]
         files: list[str] = []
         try:
-            files = make_outcome(experiment, sweep.scale, members, status, folder)
+            there = [m for m in members if not sweep.draw or status[m.run] in FINISHED]
+            files = make_outcome(experiment, sweep.scale, there, status, folder)
             if experiment.kind in MEASURE_AGENTS:
                 known = Evaluations(folder)
                 for member in members:

@@ -22,8 +22,8 @@ _FIRST = 5
 """Trials after which those that are done say which are next."""
 _COMPARED = 3
 """Trials that are brought to their end before any is measured against them."""
-_PRUNE_AFTER = 0.25
-"""Share of a run before which nothing is given up."""
+_PRUNE_AFTER = 0.5
+"""Share of a run before which nothing is given up: before that, good and bad are mostly alike."""
 
 
 def optuna() -> Any:
