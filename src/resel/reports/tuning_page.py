@@ -25,7 +25,8 @@ def tuning_page(summary: Summary, commands: Sequence[str]) -> Page:
     sections = [Section("Best settings", _best(summary, commands))]
     scored = [trial for trial in summary.trials if _is_drawn(trial)]
     if scored:
-        sections.append(Section("Course of the search", [(_history(scored), _importance(summary))]))
+        importance = [_importance(summary)] if summary.importance else []
+        sections.append(Section("Course of the search", [(_history(scored), *importance)]))
         sections.append(Section("Trials side by side", [(_parallel(summary, scored),)]))
     sections.append(Section("Trials", [_trials(summary)]))
     words = f"{len(summary.trials)} trials of {search.setting.method_name}"
@@ -107,8 +108,6 @@ def _points(name: str, trials: Sequence[Trial], colour: str, symbol: str) -> dic
 def _importance(summary: Summary) -> Chart:
     shares = sorted(summary.importance.items(), key=lambda item: item[1])
     note = "Share of each setting in how the scores of trials differ (PED-ANOVA)."
-    if not shares:
-        note = "There are too few complete trials to tell."
     bars = {
         "type": "bar",
         "orientation": "h",
