@@ -4,7 +4,7 @@ python docs/write_methods.py          # after a method was added or changed, or 
 
 The list is docs/methods/README.md; curves and what they came to are the last section of each page.
 Pages of task families show all methods on a task of theirs, and the README those on one that hides
-something.
+something. The tables of docs/results/methods/README.md are those of its table.csv.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from resel.agent import configure
 from resel.analysis.plots import EVALUATED, STEPS, around, curve, legend, looks, panels, save
 from resel.methods import Method, default_method, get_method, own_methods
 
 FOLDER = Path(__file__).parent / "methods"
 RESULTS = Path(__file__).parent / "results" / "methods"
 _HEADING = "## Curve\n"
+_BEGIN, _END = "<!-- written by write_methods.py -->\n", "<!-- until here -->"
 _PAGES = {"mf-lstm": "mf-gpt"}
 """Methods that stand on the page of another one."""
 _HEAD = """# Methods
@@ -92,6 +94,43 @@ def with_curves(text: str, methods: Sequence[Method]) -> str:
     return "\n".join([before + heading, *lines, ""])
 
 
+def with_tables(page: str) -> str:
+    """The page of the results with a table for each task, the best first."""
+    before, _, rest = page.partition(_BEGIN)
+    parts = []
+    rows = _rows("table.csv", _lines(), "method")
+    for place in dict.fromkeys(row["panel"] for row in rows):
+        here = [row for row in rows if row["panel"] == place]
+        threshold = here[0]["threshold"] and f"{float(here[0]['threshold']):g}"
+        lines = [
+            f"### {place}",
+            "",
+            f"| method | reads rewards | final return | steps to {threshold or 'a threshold'} | minutes to it |"
+            " steps in all | minutes | runs |",
+            "|---|---|---|---|---|---|---|---|",
+            *(f"| {' | '.join(_cells(row))} |" for row in here),
+        ]
+        parts.append("\n".join(lines))
+    tables = "\n\n".join(parts)
+    return f"{before}{_BEGIN}\n{tables}\n\n{_END}{rest.partition(_END)[2]}"
+
+
+def _cells(row: dict[str, str]) -> list[str]:
+    def number(name: str, form: str) -> str:
+        return format(float(row[name]), form) if row[name] else "-"
+
+    reached = (number("steps_to_threshold", ",.0f"), number("cpu_minutes_to_threshold", ".1f"))
+    return [
+        f"**{row['method']}**" if row["method"].startswith(_ours()) else row["method"],
+        "yes" if _reads_rewards(row["method"]) else "-",
+        _score(row),
+        *reached,
+        number("steps", ",.0f"),
+        number("cpu_minutes", ".1f"),
+        row["runs"],
+    ]
+
+
 def _score(row: dict[str, str]) -> str:
     if not row["mean"]:
         return f"all {row['diverged']} diverged"
@@ -101,9 +140,9 @@ def _score(row: dict[str, str]) -> str:
     return f"{mean:.{digits}f}{error}" + (f", {lost} diverged" if lost else "")
 
 
-def _rows(file: str, groups: Sequence[str]) -> list[dict[str, str]]:
+def _rows(file: str, groups: Sequence[str], column: str = "group") -> list[dict[str, str]]:
     with (RESULTS / file).open(newline="", encoding="utf-8") as opened:
-        return [row for row in csv.DictReader(opened) if row["group"] in groups]
+        return [row for row in csv.DictReader(opened) if row[column] in groups]
 
 
 def _picture(methods: Sequence[Method]) -> Path:
@@ -148,19 +187,27 @@ def draw_tasks() -> None:
 
 
 def draw_claim() -> None:
-    """The hidden pendulum: RESeL, the other memories, and what can be had without one."""
+    """The hidden pendulum: RESeL, the other memories, and what can be had without one.
+
+    Dashed are those that read the last reward, which tells the angle but for its sign.
+    """
     blind = {m.title for m in own_methods() if m.encoder is None and m.name not in _MEMORIES}
-    rows = _rows("curves.csv", [method.title for method in own_methods()])
+    rows = _rows("curves.csv", _lines())
     titles = list(dict.fromkeys(row["group"] for row in rows if row["panel"] == _CLAIM))
-    others = [title for title in titles if title not in blind and title != _ours()]
+    others = [title for title in titles if title not in blind and not title.startswith(_ours())]
     figure, (ax,) = panels(1, width=7.4, height=3.8)
     for index, title in enumerate(t for t in titles if t in blind):
         label = None if index else f"{len(blind & set(titles))} without a memory"
-        _line(ax, rows, _CLAIM, title, label=label, shaded=False, color="0.75", linewidth=1.0)
-    for title, look in looks(others).items():
-        _line(ax, rows, _CLAIM, title, shaded=False, **{**look, "linewidth": 1.2})
-    _line(ax, rows, _CLAIM, _ours(), color="black", linewidth=2.8)
-    ax.set(xlabel=STEPS, ylabel=EVALUATED)
+        look: dict[str, Any] = {"label": label, "color": "0.75", "linewidth": 1.0}
+        _line(ax, rows, _CLAIM, title, shaded=False, **look)
+    for index, title in enumerate(others):
+        style = "--" if _reads_rewards(title) else "-"
+        look = {"color": f"C{index % 10}", "linestyle": style, "linewidth": 1.2}
+        _line(ax, rows, _CLAIM, title, shaded=False, **look)
+    for title in (title for title in titles if title.startswith(_ours())):
+        style = "--" if _reads_rewards(title) else "-"
+        _line(ax, rows, _CLAIM, title, color="black", linestyle=style, linewidth=2.6)
+    ax.set(xlabel=STEPS, ylabel=EVALUATED, title="a pendulum of which the angle is hidden")
     legend(figure, [ax])
     save(figure, RESULTS / "claim.png", dpi=110)
 
@@ -185,6 +232,22 @@ def _ours() -> str:
     return get_method(default_method()).title
 
 
+def _lines() -> list[str]:
+    """What the lines of the comparison are called."""
+    return [*(method.title for method in own_methods()), f"{_ours()}, reading rewards"]
+
+
+def _reads_rewards(line: str) -> bool:
+    """Whether a policy of the comparison is told the last reward."""
+    for method in own_methods():
+        if method.title == line:
+            told = "hidden" in method.learner.learns_from or "task" in method.learner.learns_from
+            task = "Pendulum-gravity-v0" if told else _CLAIM
+            network = configure(task, method=method.name, preset="small").network
+            return bool(getattr(network, "reward_input", False))
+    return line.endswith("reading rewards")
+
+
 TASKS = Path(__file__).parent / "tasks"
 _FAMILIES = {
     "Pendulum-v1": "mdp.png",
@@ -206,3 +269,5 @@ if __name__ == "__main__":
         draw_curves(standing)
     draw_tasks()
     draw_claim()
+    results = RESULTS / "README.md"
+    results.write_text(with_tables(results.read_text(encoding="utf-8")), encoding="utf-8")

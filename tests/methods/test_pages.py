@@ -39,6 +39,12 @@ def test_a_page_of_every_method(method: Method, writer: ModuleType) -> None:
     assert not missing
 
 
+def test_the_tables_of_the_results_are_those_of_the_data(writer: ModuleType) -> None:
+    written = (writer.RESULTS / "README.md").read_text(encoding="utf-8")
+    assert "| **RESeL** | -" in written
+    assert writer.with_tables(written) == written, "run `python docs/write_methods.py`"
+
+
 @pytest.mark.parametrize("method", own_methods(), ids=lambda method: method.name)
 def test_every_page_has_the_curve_of_the_results(method: Method, writer: ModuleType) -> None:
     page = writer.FOLDER / writer.page_of(method)

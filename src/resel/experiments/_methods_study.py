@@ -14,7 +14,7 @@ from typing import Any
 
 from resel.choices import Scale
 from resel.experiments._settings import Setting, Study
-from resel.methods import Method, own_methods
+from resel.methods import Method, default_method, own_methods
 from resel.tasks import get_task
 
 _HIDDEN, _SEEN = "Pendulum-V-v0", "Pendulum-v1"
@@ -50,6 +50,9 @@ def _settings(method: Method, steps: int) -> Iterator[Setting]:
         world = {**spec.settings, **(spec.hints if task == _SEEN else {}), **_WORLD}
         named: dict[str, Any] = {"method": method.name, "preset": "small"}
         yield Setting(task, {**world, "steps": steps}, method.title, **named)
+        if task == _HIDDEN and method.name == default_method():  # as some of the others do
+            reading = {**world, "steps": steps, "reward_input": True}
+            yield Setting(task, reading, f"{method.title}, reading rewards", **named)
         if method.learner.on_policy and steps == _STEPS["cpu"]:
             longer = {**world, "steps": _EQUAL_TIME * steps, "eval_every": steps}
             yield Setting(task, longer, method.title, _at_length(task), **named)
