@@ -105,7 +105,8 @@ def with_tables(page: str) -> str:
         lines = [
             f"### {place}",
             "",
-            f"| method | reads rewards | final return | steps to {threshold or 'a threshold'} | minutes to it |"
+            "| method | reads rewards | final return |"
+            f" steps to {threshold or 'a threshold'} | minutes to it |"
             " steps in all | minutes | runs |",
             "|---|---|---|---|---|---|---|---|",
             *(f"| {' | '.join(_cells(row))} |" for row in here),
