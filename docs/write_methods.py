@@ -151,15 +151,20 @@ def _picture(methods: Sequence[Method]) -> Path:
 
 
 def draw_curves(methods: Sequence[Method]) -> None:
-    """What the methods of a page did, in colour, and RESeL beside them, in grey."""
-    ours = _ours()
+    """What the methods of a page did, in colour, and RESeL beside them, in grey.
+
+    One that reads rewards beside them, if they do, where it was run.
+    """
     titles = [method.title for method in methods]
-    rows = _rows("curves.csv", [*titles, ours])
+    rows = _rows("curves.csv", _lines())
+    reading = any(map(_reads_rewards, titles)) and _ours() not in titles
     places = list(dict.fromkeys(row["panel"] for row in rows if row["group"] in titles))
     if not places:
         return
     figure, axes = panels(len(places), height=2.6)
     for ax, place in zip(axes, places, strict=True):
+        there = {row["group"] for row in rows if row["panel"] == place}
+        ours = _READING if reading and _READING in there else _ours()
         for title in dict.fromkeys([*titles, ours]):
             colour = {} if title in titles else {"color": "0.6"}
             _line(ax, rows, place, title, **colour)
@@ -195,7 +200,8 @@ def draw_claim() -> None:
     blind = {m.title for m in own_methods() if m.encoder is None and m.name not in _MEMORIES}
     rows = _rows("curves.csv", _lines())
     titles = list(dict.fromkeys(row["group"] for row in rows if row["panel"] == _CLAIM))
-    others = [title for title in titles if title not in blind and not title.startswith(_ours())]
+    rivals = [m.title for m in own_methods() if "fig-pomdp" in m.figures and m.title not in blind]
+    others = [title for title in titles if title in rivals and not title.startswith(_ours())]
     figure, (ax,) = panels(1, width=7.4, height=3.8)
     for index, title in enumerate(t for t in titles if t in blind):
         label = None if index else f"{len(blind & set(titles))} without a memory"
@@ -235,7 +241,7 @@ def _ours() -> str:
 
 def _lines() -> list[str]:
     """What the lines of the comparison are called."""
-    return [*(method.title for method in own_methods()), f"{_ours()}, reading rewards"]
+    return [*(method.title for method in own_methods()), _READING]
 
 
 def _reads_rewards(line: str) -> bool:
@@ -245,8 +251,8 @@ def _reads_rewards(line: str) -> bool:
             told = "hidden" in method.learner.learns_from or "task" in method.learner.learns_from
             task = "Pendulum-gravity-v0" if told else _CLAIM
             network = configure(task, method=method.name, preset="small").network
-            return bool(getattr(network, "reward_input", False))
-    return line.endswith("reading rewards")
+            return bool(getattr(network, "reward_input", method.name in _CONTEXTS))
+    return line == _READING
 
 
 TASKS = Path(__file__).parent / "tasks"
@@ -257,8 +263,11 @@ _FAMILIES = {
     "popgym-RepeatPreviousEasy-v0": "popgym.png",
 }
 _CLAIM = "Pendulum-V-v0"
+_READING = "RESeL, reading rewards"
 _MEMORIES = ("vrm",)
 """Methods that remember without a context encoder."""
+_CONTEXTS = ("pearl",)
+"""Methods whose contexts are steps with their rewards."""
 _COLUMNS = ("step", "mean", "standard_error")
 
 

@@ -10,7 +10,7 @@ from doc_pages import DOCS, ROOT
 from resel.methods import own_methods
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
-_WITH_MEMORY = ("MF-RNN", "SAC-GRU")
+_COUNTS = {5: "five", 6: "six", 7: "seven"}
 
 
 def _rows(name: str) -> list[dict[str, str]]:
@@ -39,21 +39,38 @@ def test_the_pendulums_steps_and_minutes_are_those_of_the_results() -> None:
     assert f"{float(other['processor_minutes']):.0f} minutes" in line
 
 
+def _pendulum() -> dict[str, dict[str, str]]:
+    """The methods on the pendulum whose angle is hidden, as many steps as RESeL."""
+    rows = _rows("methods/table.csv")
+    return {row["method"]: row for row in rows if row["panel"] == "Pendulum-V-v0"}
+
+
 def test_the_pendulums_returns_are_those_of_the_results() -> None:
-    found = {
-        row["group"]: row for row in _rows("methods/finals.csv") if row["panel"].endswith("V-v0")
-    }
-    line = _line("| [at 12,000 steps]")
-    for name in _WITH_MEMORY:
-        row = found[name]
-        assert f"{float(row['mean']):.0f} ± {float(row['standard_error']):.0f}" in line
+    found, line = _pendulum(), _line("| [all methods]")
+    names = ("MF-RNN", "PPO-GRU", "A2C-GRU")
+    assert ", ".join(names) in line
+    assert ", ".join(f"{float(found[n]['mean']):.0f}" for n in names) in line
+    assert ", ".join(f"{float(found[n]['cpu_minutes']):.1f}" for n in names) in line
     without = [
-        round(float(row["mean"]))
-        for name, row in found.items()
-        if name not in ("RESeL", *_WITH_MEMORY)
+        round(float(found[method.title]["mean"]))
+        for method in own_methods()
+        if method.title in found and method.encoder is None and method.name != "vrm"
     ]
-    assert f"{max(without)} to {min(without)}" in _line("| | five without a memory")
-    assert len(without) == 5
+    assert f"{max(without)} to {min(without)}" in _line(f"| | {_COUNTS[len(without)]} without")
+    assert {found[n]["runs"] for n in names} == {"1"}
+
+
+def test_who_reads_rewards_is_as_in_the_results() -> None:
+    found, others = _pendulum(), ("VRM", "GPIDE-ESS", "SAC-Transformer")
+    for line, names in (
+        (_line("| [with rewards to read]"), ("RESeL, reading rewards",)),
+        (_line("| | VRM, GPIDE-ESS"), others),
+    ):
+        rows = [found[name] for name in names]
+        assert ", ".join(f"{float(row['steps_to_threshold']):,.0f}" for row in rows) in line
+        minutes = ", ".join(f"{float(row['cpu_minutes_to_threshold']):.1f}" for row in rows)
+        assert f"{minutes} minutes" in line
+        assert {float(row["threshold"]) for row in rows} == {-200.0}
 
 
 def test_minigrids_success_is_that_of_the_results() -> None:
