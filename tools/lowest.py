@@ -21,14 +21,24 @@ TOOLS = ("hypothesis", "pytest", "pytest-xdist", "PyYAML", "sb3_contrib", "stabl
 """What the tests are run with."""
 
 WITHOUT = (
+    "agent/test_keywords.py",
     "docs",
+    "examples/test_notebooks.py",
     "experiments/test_ray_cluster.py",
     "experiments/test_ray_engine.py",
+    "networks/ops/test_scan_gpu.py",
+    "release",
     "test_imports.py",
 )
 """Tests of what is only for development."""
-INCOMPLETE = ("cli/test_tasks.py::test_tasks", "test_doctor.py::test_this_installation_is_well")
-"""Tests that want every extra."""
+INCOMPLETE = (
+    "agent/test_vectors.py::test_no_vectorised_version",  # Gymnasium 1.1 stumbles when it fails
+    "cli/test_tasks.py::test_tasks",
+    "experiments/test_reproduce.py::test_ray_gives_the_same_runs",
+    "tasks/test_envpool.py::test_arguments_of_pools",  # the same
+    "test_doctor.py::test_this_installation_is_well",
+)
+"""Tests that want every extra, or more of a package than resel does."""
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[([^]]*)\])?>=([0-9.]+)")
 

@@ -14,6 +14,7 @@ import pytest
 import torch
 from fake_runs import write_run
 from PIL import Image
+from simulators import installed
 
 from resel.analysis import measure_amplification
 from resel.cli import main
@@ -301,7 +302,12 @@ def test_amplification_of_a_real_run(tmp_path: Path, tiny_flags: list[str]) -> N
 
 @pytest.mark.parametrize(
     ("task", "range"),
-    [("HalfCheetah-gravity-v0", (2.9, 33.1)), ("Pendulum-gravity-v0", (6.7, 15.0))],
+    [
+        pytest.param(
+            "HalfCheetah-gravity-v0", (2.9, 33.1), marks=installed("HalfCheetah-gravity-v0")
+        ),
+        ("Pendulum-gravity-v0", (6.7, 15.0)),
+    ],
 )
 def test_contexts_of_a_real_run(
     task: str, range: tuple[float, float], tmp_path: Path, tiny_flags: list[str]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from simulators import installed
 
 from resel.cli import main
 from resel.tasks import all_tasks, make_env
@@ -36,7 +37,10 @@ DRAWN = ["AntBLT-V-v0", "KeyToDoor-120-v0", "Wind-v0"]
 
 def ids() -> list[Any]:
     every = [id for family in BY_FAMILY.values() for id in family]
-    return [pytest.param(id, marks=[] if id in QUICK else pytest.mark.slow) for id in every]
+    return [
+        pytest.param(id, marks=[installed(id), *([] if id in QUICK else [pytest.mark.slow])])
+        for id in every
+    ]
 
 
 def test_the_families_are_complete() -> None:

@@ -16,6 +16,7 @@ import pytest
 from gymnasium.envs.classic_control import CartPoleEnv
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import TimeLimit
+from simulators import installed
 
 from resel.agent import configure
 from resel.envs import DEFAULT_EPISODE_CAP, ActionSpec, ObservationSpec
@@ -36,7 +37,9 @@ from resel.tasks import (
     registry,
 )
 
-every_task = pytest.mark.parametrize("task", all_tasks(), ids=lambda spec: spec.id)
+every_task = pytest.mark.parametrize(
+    "task", [pytest.param(spec, id=spec.id, marks=installed(spec)) for spec in all_tasks()]
+)
 
 
 @pytest.fixture
