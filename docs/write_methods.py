@@ -17,9 +17,11 @@ from typing import Any
 from resel.agent import configure
 from resel.analysis.plots import EVALUATED, STEPS, around, curve, legend, looks, panels, save
 from resel.methods import Method, default_method, get_method, own_methods
+from resel.tasks import get_task
 
 FOLDER = Path(__file__).parent / "methods"
 RESULTS = Path(__file__).parent / "results" / "methods"
+_CLAIM = "Pendulum-V-v0"
 _HEADING = "## Curve\n"
 _BEGIN, _END = "<!-- written by write_methods.py -->\n", "<!-- until here -->"
 _PAGES = {"mf-lstm": "mf-gpt"}
@@ -123,7 +125,7 @@ def _cells(row: dict[str, str]) -> list[str]:
     reached = (number("steps_to_threshold", ",.0f"), number("cpu_minutes_to_threshold", ".1f"))
     return [
         f"**{row['method']}**" if row["method"].startswith(_ours()) else row["method"],
-        "yes" if _reads_rewards(row["method"]) else "-",
+        "yes" if _reads_rewards(row["method"], row["panel"]) else "-",
         _score(row),
         *reached,
         number("steps", ",.0f"),
@@ -244,12 +246,12 @@ def _lines() -> list[str]:
     return [*(method.title for method in own_methods()), _READING]
 
 
-def _reads_rewards(line: str) -> bool:
+def _reads_rewards(line: str, place: str = _CLAIM) -> bool:
     """Whether a policy of the comparison is told the last reward."""
     for method in own_methods():
         if method.title == line:
-            told = "hidden" in method.learner.learns_from or "task" in method.learner.learns_from
-            task = "Pendulum-gravity-v0" if told else _CLAIM
+            task = _CLAIM if get_task(place) is None else place
+            task = "Pendulum-gravity-v0" if method.learner.learns_from else task
             network = configure(task, method=method.name, preset="small").network
             return bool(getattr(network, "reward_input", method.name in _CONTEXTS))
     return line == _READING
@@ -262,7 +264,6 @@ _FAMILIES = {
     "TwoGoals-v0": "meta-rl.png",
     "popgym-RepeatPreviousEasy-v0": "popgym.png",
 }
-_CLAIM = "Pendulum-V-v0"
 _READING = "RESeL, reading rewards"
 _MEMORIES = ("vrm",)
 """Methods that remember without a context encoder."""
