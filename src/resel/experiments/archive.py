@@ -130,15 +130,15 @@ def _short(lines: Lines) -> Iterator[dict[str, Any]]:
 
 
 def _between(lines: Lines) -> Iterator[dict[str, Any]]:
-    """Of each kind the last one, and what every episode earned while exploring."""
+    """The clock, what every episode earned while exploring, and of other numbers the last ones."""
     last = {line.get("kind"): number for number, line in enumerate(lines)}
     for number, line in enumerate(lines):
         kind = line.get("kind")
-        if number != last[kind]:
+        if kind == _TIMING:
+            yield _only(line, "seconds", "cpu_seconds")
+        elif number != last[kind]:
             if _EARNED in line:
                 yield _only(line, _EARNED)
-        elif kind == _TIMING:  # rates of a single line would stand for all of them
-            yield _only(line, "seconds", "cpu_seconds")
         else:
             yield {name: v if name == _EARNED else _rounded(v) for name, v in line.items()}
 
