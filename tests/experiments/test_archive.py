@@ -42,7 +42,7 @@ def test_what_is_kept(tmp_path: Path) -> None:
     write_run(run, _LINES, agents=("last", "best"))
     words = (
         f"resel train 'a b' --seed 1 --run-dir {tmp_path} --resume auto",
-        f"resel train 'a b' --run-dir={tmp_path} --seed 1",
+        f"resel train 'a b' --run-dir={tmp_path} --seed 1 --preset {tmp_path / 'found.json'}",
         f"resel resume {tmp_path} --steps 5",
     )
     starts = [*({"at": "then", "command": typed} for typed in words), {"at": "damaged"}]
@@ -64,7 +64,7 @@ def test_what_is_kept(tmp_path: Path) -> None:
         "cpu": "fast",
         "starts": [
             {"at": "then", "command": "resel train 'a b' --seed 1"},
-            {"at": "then", "command": "resel train 'a b' --seed 1"},
+            {"at": "then", "command": "resel train 'a b' --seed 1 --preset found.json"},
             {"at": "then", "command": "resel resume --steps 5"},
         ],
     }

@@ -165,7 +165,7 @@ def _environment(run: Path) -> dict[str, Any]:
 
 
 def _typed(command: str) -> str:
-    """A command without the folder of its run."""
+    """A command without the folder of its run; of other files the names alone."""
     words = shlex.split(command)
     if words[1:2] == ["resume"]:
         del words[2:3]
@@ -173,4 +173,5 @@ def _typed(command: str) -> str:
         if flag in words:
             at = words.index(flag)
             del words[at : at + 2]
-    return shlex.join(w for w in words if not w.startswith(tuple(f"{flag}=" for flag in _WHERE)))
+    typed = [w for w in words if not w.startswith(tuple(f"{flag}=" for flag in _WHERE))]
+    return shlex.join(Path(word).name if Path(word).is_absolute() else word for word in typed)
