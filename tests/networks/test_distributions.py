@@ -12,7 +12,7 @@ from torch.distributions import Normal, TanhTransform, TransformedDistribution
 from torch.nn import functional as F
 
 from resel.networks import Categorical, SquashedGaussian
-from resel.networks.layers import mlp, xavier_linear
+from resel.networks.layers import MLP, xavier_linear
 
 
 def stream(seed: int = 0) -> torch.Generator:
@@ -30,7 +30,7 @@ def test_xavier_linear() -> None:
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_mlp_equals_its_layers(layers: int) -> None:
     torch.manual_seed(0)
-    network = mlp(5, 7, layers, 3).double()
+    network = MLP(5, 7, layers, 3).double()
     linear = [m for m in network.modules() if isinstance(m, nn.Linear)]
     assert [(m.in_features, m.out_features) for m in linear] == [
         (5, 7),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from resel.networks.ensemble import EnsembleMLP, plain_heads
+from resel.networks.folding import Reading
 
 
 def stream(seed: int = 0) -> torch.Generator:
@@ -67,7 +68,9 @@ def test_ensemble_equals_separate_heads(
         else []
     )
     parts = x.tensor_split(cuts, -1)
-    y = ensemble(parts, None if subset is None else torch.tensor(subset))
+    y = ensemble(
+        [Reading(part) for part in parts], None if subset is None else torch.tensor(subset)
+    )
     assert y.shape == (len(chosen), steps, outputs)
     torch.testing.assert_close(y, expected, rtol=1e-11, atol=1e-12)
 
@@ -83,7 +86,7 @@ def test_frozen_heads_pass_gradients_on_without_taking_any(subset: list[int] | N
     ensemble = make_ensemble(3, 4, 5, 2, 2)
     heads = None if subset is None else torch.tensor(subset)
     x = torch.randn(7, 4, generator=stream(), dtype=torch.float64, requires_grad=True)
-    free, frozen = ensemble([x], heads), ensemble([x], heads, frozen=True)
+    free, frozen = ensemble([Reading(x)], heads), ensemble([Reading(x)], heads, frozen=True)
     assert torch.equal(free, frozen)
     (expected,) = torch.autograd.grad(free.square().sum(), x)
     for parameter in ensemble.parameters():
@@ -98,20 +101,20 @@ def test_ensemble_in_float32() -> None:
     ensemble = EnsembleMLP(8, 24, 32, 2, 1)
     x = torch.randn(50, 24)
     expected = torch.stack([one_head(ensemble, head, x) for head in range(8)])
-    torch.testing.assert_close(ensemble([x]), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(ensemble([Reading(x)]), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_ensemble_on_extreme_inputs(dtype: torch.dtype) -> None:
     ensemble = make_ensemble(2, 3, 4, 2, 1).to(dtype)
     x = torch.full((5, 3), -1e4, dtype=dtype, requires_grad=True)
-    y = ensemble([x])
+    y = ensemble([Reading(x)])
     y.sum().backward()
     assert torch.isfinite(y).all() and torch.isfinite(x.grad).all()
     poisoned = torch.ones(5, 3, dtype=dtype)
     poisoned[2, 1] = float("nan")
     assert (
-        torch.isnan(ensemble([poisoned])).any(-1).any(0).tolist()
+        torch.isnan(ensemble([Reading(poisoned)])).any(-1).any(0).tolist()
         == [False] * 2 + [True] + [False] * 2
     )
 
@@ -139,8 +142,8 @@ def test_gradients_only_of_the_parts_that_want_them(wanted: tuple[int, ...], out
         parts[index].requires_grad_()
     x = torch.cat([part.detach() for part in parts], -1).requires_grad_()
     weighting = torch.randn(3, 6, outputs, generator=stream(9), dtype=torch.float64)
-    (expected,) = torch.autograd.grad((ensemble([x]) * weighting).sum(), x)
-    (ensemble(parts) * weighting).sum().backward()
+    (expected,) = torch.autograd.grad((ensemble([Reading(x)]) * weighting).sum(), x)
+    (ensemble([Reading(part) for part in parts]) * weighting).sum().backward()
     for part, theirs in zip(parts, expected.split([2, 4, 3], -1), strict=True):
         if part.requires_grad:
             torch.testing.assert_close(part.grad, theirs)
@@ -159,7 +162,10 @@ def test_fused_heads_equal_plain_ones(outputs: int, threads: int) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        fused = [torch.autograd.grad((ensemble([x]) * weighting).sum(), leaves) for _ in range(2)]
+        fused = [
+            torch.autograd.grad((ensemble([Reading(x)]) * weighting).sum(), leaves)
+            for _ in range(2)
+        ]
     finally:
         torch.set_num_threads(before)
     y = plain_heads(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,9 +24,10 @@ from resel.networks.base import CriticNetwork, LrScope, PolicyNetwork
 from resel.networks.distributions import PolicyDistribution, distribution
 from resel.networks.encoders import State, build_encoder
 from resel.networks.ensemble import EnsembleMLP
+from resel.networks.folding import Reading
 from resel.networks.images import ImageSizes
 from resel.networks.inputs import ContextInputs, Dimensions
-from resel.networks.layers import hidden_layers, mlp, xavier_linear
+from resel.networks.layers import MLP, Hidden, xavier_linear
 
 
 @dataclass(frozen=True)
@@ -63,12 +64,13 @@ class ContextEncoder(nn.Module):
     def __init__(self, inputs: int, config: Config) -> None:
         super().__init__()
         sizes: ContextNetwork = config.network
-        self.before = hidden_layers(inputs, sizes.width, sizes.input_layers)
+        self.before = Hidden(inputs, sizes.width, sizes.input_layers)
         self.rnn = build_encoder(config, sizes.width)
         self.after = xavier_linear(sizes.width, sizes.embedding)
 
-    def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
-        return self.after(F.elu(self.rnn(self.before(x), is_first)))  # type: ignore[no-any-return]
+    def forward(self, readings: Sequence[Reading], is_first: Tensor) -> Tensor:
+        y = self.rnn(self.before.folded(readings), is_first)
+        return self.after(F.elu(y))  # type: ignore[no-any-return]
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         y, state = self.rnn.step(self.before(x), state)
@@ -88,23 +90,25 @@ class ContextTrunk(nn.Module):
         kinds = 4 if sizes.reward_input else 3
         self.context_encoder = ContextEncoder(kinds * sizes.embedding, config)
 
-    def _embed(self, inputs: ContextInputs) -> Tensor:
-        parts = [
-            self.observation(inputs.observation),
-            self.last_observation(inputs.last_observation),
-            self.last_action(inputs.last_action),
+    def _read(self, inputs: ContextInputs) -> list[tuple[nn.Linear, Tensor]]:
+        """What is read, each with the layer that embeds it."""
+        pairs = [
+            (self.observation, inputs.observation),
+            (self.last_observation, inputs.last_observation),
+            (self.last_action, inputs.last_action),
         ]
-        if self.last_reward is not None:
-            parts.append(self.last_reward(inputs.last_reward))
-        return torch.cat(parts, -1)
+        return [*pairs, (self.last_reward, inputs.last_reward)] if self.last_reward else pairs
 
     def forward(self, inputs: ContextInputs, is_first: Tensor) -> Tensor:
         """Context (rows, length, embedding) over a packed sequence."""
-        return self.context_encoder(self._embed(inputs), is_first)  # type: ignore[no-any-return]
+        readings = [Reading.through(layer, x) for layer, x in self._read(inputs)]
+        return self.context_encoder(readings, is_first)  # type: ignore[no-any-return]
 
     def step(self, inputs: ContextInputs, state: State) -> tuple[Tensor, State]:
         """Context (rows, embedding) at one moment."""
-        return self.context_encoder.step(self._embed(inputs), state)
+        # Nothing is folded: there is one step only to fold it for.
+        x = torch.cat([layer(x) for layer, x in self._read(inputs)], -1)
+        return self.context_encoder.step(x, state)
 
     def parameters_of(self, scope: LrScope) -> Iterable[Tensor]:
         """The context encoder, or its recurrent layers alone."""
@@ -123,22 +127,21 @@ class ContextPolicy(PolicyNetwork):
         self.trunk = ContextTrunk(dims, config)
         self.observation = xavier_linear(dims.observation, sizes.embedding)
         outputs = dims.action if dims.discrete else 2 * dims.action
-        self.head = mlp(2 * sizes.embedding, sizes.head_width, sizes.head_layers, outputs)
-
-    def _distribution(self, observation: Tensor, context: Tensor) -> PolicyDistribution:
-        output = self.head(torch.cat([self.observation(observation), context], -1))
-        return distribution(output, self.discrete, self.probability_floor)
+        self.head = MLP(2 * sizes.embedding, sizes.head_width, sizes.head_layers, outputs)
 
     def context(self, inputs: ContextInputs, is_first: Tensor) -> Tensor:
         """What the policy remembers at every step. (rows, length, embedding)"""
         return self.trunk(inputs, is_first)  # type: ignore[no-any-return]
 
     def forward(self, inputs: ContextInputs, is_first: Tensor) -> PolicyDistribution:
-        return self._distribution(inputs.observation, self.trunk(inputs, is_first))
+        seen = Reading.through(self.observation, inputs.observation)
+        output = self.head.folded([seen, Reading(self.trunk(inputs, is_first))])
+        return distribution(output, self.discrete, self.probability_floor)
 
     def step(self, inputs: ContextInputs, state: State) -> tuple[PolicyDistribution, State]:
         context, state = self.trunk.step(inputs, state)
-        return self._distribution(inputs.observation, context), state
+        output = self.head(torch.cat([self.observation(inputs.observation), context], -1))
+        return distribution(output, self.discrete, self.probability_floor), state
 
     def initial_state(self, rows: int) -> State:
         return self.trunk.context_encoder.rnn.initial_state(rows)
@@ -148,6 +151,16 @@ class ContextPolicy(PolicyNetwork):
 
     def context_parameters(self, scope: LrScope) -> Iterable[Tensor]:
         return self.trunk.parameters_of(scope)
+
+
+class _Embedded(NamedTuple):
+    """All that the critic's heads need besides the action."""
+
+    observation: Tensor
+    """o_t, not embedded yet."""
+    context: Tensor
+    told: Tensor | None = None
+    """What the critic alone is told, embedded."""
 
 
 class ContextCritic(CriticNetwork):
@@ -170,42 +183,37 @@ class ContextCritic(CriticNetwork):
         told = dims.privileged
         self.privileged = nn.Linear(told, sizes.embedding, bias=False) if told else None
 
-    def embed(self, inputs: ContextInputs, is_first: Tensor) -> tuple[Tensor, Tensor]:
-        """Embedding of o_t and context_t, all that the heads need besides the action."""
-        return self.observation(inputs.observation), self.trunk(inputs, is_first)
+    def embed(self, inputs: ContextInputs, is_first: Tensor) -> _Embedded:
+        return _Embedded(inputs.observation, self.trunk(inputs, is_first))
 
-    def embed_step(
-        self, inputs: ContextInputs, state: State
-    ) -> tuple[tuple[Tensor, Tensor], State]:
+    def embed_step(self, inputs: ContextInputs, state: State) -> tuple[_Embedded, State]:
         context, state = self.trunk.step(inputs, state)
-        return (self.observation(inputs.observation)[:, None], context[:, None]), state
+        return _Embedded(inputs.observation[:, None], context[:, None]), state
 
     def initial_state(self, rows: int) -> State:
         return self.trunk.context_encoder.rnn.initial_state(rows)
 
-    def informed(self, embedded: tuple[Tensor, Tensor], signal: Tensor) -> tuple[Tensor, Tensor]:
+    def informed(self, embedded: _Embedded, signal: Tensor) -> _Embedded:
         assert self.privileged is not None
-        observation, context = embedded
-        return observation + self.privileged(signal), context
+        return embedded._replace(told=self.privileged(signal))
 
     def values(
         self,
-        embedded: tuple[Tensor, Tensor],
+        embedded: _Embedded,
         action: Tensor | None = None,
         heads: Tensor | None = None,
         *,
         frozen: bool = False,
     ) -> Tensor:
-        observation, context = embedded
-        parts = [observation, context]
+        observation, context, told = embedded
+        seen = Reading.through(self.observation, observation, frozen=frozen)
+        if told is not None:
+            seen = Reading(seen.embedded() + told)
+        readings = [seen, Reading(context)]
         if self.action is not None:
             assert action is not None
-            weight, bias = self.action.weight, self.action.bias
-            if frozen:
-                weight, bias = weight.detach(), bias.detach()  # type: ignore[assignment]
-            parts.insert(1, F.linear(action, weight, bias))
-        flat = [part.flatten(0, 1) for part in parts]  # (N, embedding) each
-        q: Tensor = self.heads(flat, heads, frozen=frozen)  # (E, N, outputs)
+            readings.insert(1, Reading.through(self.action, action, frozen=frozen))
+        q: Tensor = self.heads(readings, heads, frozen=frozen)  # (E, N, outputs)
         q = q.view(q.shape[0], *observation.shape[:2], -1)
         return q if self.action is None else q.squeeze(-1)
 

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from resel.networks.folding import Reading, fold
 from resel.networks.ops.activation import bias_elu_, elu_backward_
 from resel.networks.ops.cpu.threads import run_threads, thread_count
 
@@ -37,11 +38,11 @@ class EnsembleMLP(nn.Module):
             self.biases.append(torch.zeros(heads, fan_out))
 
     def forward(
-        self, parts: Sequence[Tensor], heads: Tensor | None = None, *, frozen: bool = False
-    ) -> Tensor:  # each (N, some of I) -> (E, N, O)
+        self, readings: Sequence[Reading], heads: Tensor | None = None, *, frozen: bool = False
+    ) -> Tensor:  # each (..., some of I) -> (E, N, O)
         """Values of all heads or of those named; `frozen` keeps gradients off the weights.
 
-        The input comes in parts side by side; gradients are formed only for those that need them.
+        What is read comes side by side; gradients are formed only for what needs them.
         """
         weights: list[Tensor] = list(self.weights)
         biases: list[Tensor] = list(self.biases)
@@ -51,9 +52,12 @@ class EnsembleMLP(nn.Module):
         if heads is not None:
             weights = [w.index_select(0, heads) for w in weights]
             biases = [b.index_select(0, heads) for b in biases]
+        first, bias = fold(weights[0].flatten(0, 1), biases[0].flatten(), readings)
+        weights[0], biases[0] = first.view(*weights[0].shape[:2], -1), bias.view_as(biases[0])
+        parts = [reading.x.flatten(0, -2) for reading in readings]
         if parts[0].device.type == "cpu":
             return _FusedHeads.apply(len(parts), *parts, *weights, *biases)  # type: ignore[no-any-return, no-untyped-call]
-        return plain_heads(torch.cat(list(parts), -1), weights, biases)
+        return plain_heads(torch.cat(parts, -1), weights, biases)
 
 
 def plain_heads(

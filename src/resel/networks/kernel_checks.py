@@ -20,6 +20,7 @@ from resel.networks.encoders import EncoderSpec, encoders
 from resel.networks.encoders.base import Encoder
 from resel.networks.encoders.gated import GRUEncoder, LSTMEncoder
 from resel.networks.ensemble import EnsembleMLP, plain_heads
+from resel.networks.folding import Reading
 from resel.networks.ops import _scan_operator as scan_operator
 from resel.networks.ops.activation import dense_elu, dense_softplus
 from resel.networks.ops.checking import ALLOWED, deviation, scan_deviation
@@ -172,7 +173,7 @@ def _heads(x: Tensor, *layers: Tensor) -> Tensor:
     half = len(layers) // 2
     names = [f"{kind}.{i}" for kind in ("weights", "biases") for i in range(half)]
     bare = EnsembleMLP(_HEADS, _WIDTH, _WIDTH, _LAYERS, 1)
-    found: Tensor = functional_call(bare, dict(zip(names, layers, strict=True)), ([x],))
+    found: Tensor = functional_call(bare, dict(zip(names, layers, strict=True)), ([Reading(x)],))
     return found
 
 

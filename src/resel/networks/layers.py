@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor, nn
 
+from resel.networks.folding import Reading, fold
 from resel.networks.ops.activation import dense_elu
 
 
@@ -25,12 +29,36 @@ class DenseELU(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return dense_elu(x, self.linear.weight, self.linear.bias)
 
+    def folded(self, readings: Sequence[Reading]) -> Tensor:
+        """Of all these side by side, without making what comes before this layer."""
+        weight, bias = fold(self.linear.weight, self.linear.bias, readings)
+        return dense_elu(torch.cat([reading.x for reading in readings], -1), weight, bias)
 
-def hidden_layers(inputs: int, width: int, layers: int) -> nn.Sequential:
+
+class Hidden(nn.Sequential):
     """Fully connected layers, each followed by ELU."""
-    return nn.Sequential(*(DenseELU(width if i else inputs, width) for i in range(layers)))
+
+    def __init__(self, inputs: int, width: int, layers: int) -> None:
+        super().__init__(*(DenseELU(width if i else inputs, width) for i in range(layers)))
+
+    def folded(self, readings: Sequence[Reading]) -> Tensor:
+        """As `DenseELU.folded`, through all of them."""
+        first, *others = self
+        assert isinstance(first, DenseELU)
+        x = first.folded(readings)
+        for layer in others:
+            x = layer(x)
+        return x
 
 
-def mlp(inputs: int, width: int, layers: int, outputs: int) -> nn.Sequential:
+class MLP(nn.Sequential):
     """Hidden layers with ELU and a linear output."""
-    return nn.Sequential(hidden_layers(inputs, width, layers), xavier_linear(width, outputs))
+
+    def __init__(self, inputs: int, width: int, layers: int, outputs: int) -> None:
+        super().__init__(Hidden(inputs, width, layers), xavier_linear(width, outputs))
+
+    def folded(self, readings: Sequence[Reading]) -> Tensor:
+        """As `DenseELU.folded`, through all of them."""
+        hidden, last = self
+        assert isinstance(hidden, Hidden)
+        return last(hidden.folded(readings))  # type: ignore[no-any-return]
