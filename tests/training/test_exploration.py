@@ -65,12 +65,12 @@ def test_strength_is_drawn_for_each_episode(
 
 
 def test_a_deviation_is_held(make_trainer: Callable[..., Trainer], monkeypatch: Any) -> None:
-    """One random action an episode, for one to four steps with chances of 1 / n^2."""
+    """One random action an episode, for one to four steps with chances of 1 / n."""
     more = {"deviation_episodes": 1.0, "noise_hold": 4}
     counts = np.array(departures(monkeypatch, make_trainer, 600, **more))
     assert counts.max() == 4 and 0.28 < np.mean(counts == 0) < 0.40
     share = np.bincount(counts[counts > 0], minlength=5)[1:] / (counts > 0).sum()
-    expected = 1 / np.arange(1, 5) ** 2
+    expected = 1 / np.arange(1, 5)
     # An episode may end before what is held does.
     np.testing.assert_allclose(share, expected / expected.sum(), atol=0.09)
 
@@ -79,8 +79,8 @@ def test_random_actions_of_the_warm_up_are_held(make_trainer: Callable[..., Trai
     trainer = make_trainer({"length": 4000, "spread": 0, "discrete": True}, noise_hold=4)
     (found,) = [t for _ in range(4000) for t in trainer.collector.step(random=True)]
     same = np.mean(np.diff(found.actions[:, 0]) == 0)
-    # Held for 1.46 steps on average; of two drawn, one in three is like the one before.
-    assert abs(same - (1 - 1 / 1.463 * 2 / 3)) < 0.03
+    # Held for 1.92 steps on average; of two drawn, one in three is like the one before.
+    assert abs(same - (1 - 1 / 1.92 * 2 / 3)) < 0.03
     assert set(np.unique(found.actions)) == {0, 1, 2}
 
 
@@ -102,7 +102,7 @@ def test_noise_is_held(
     changes = np.flatnonzero((np.diff(found.actions, axis=0) != 0).any(1)) + 1
     runs = np.bincount(np.diff(changes), minlength=5)
     assert len(runs) == 5, "never longer than asked for"
-    expected = 1 / np.arange(1, 5) ** 2
+    expected = 1 / np.arange(1, 5)
     np.testing.assert_allclose(runs[1:] / runs.sum(), expected / expected.sum(), atol=0.05)
     if not random:
         drawn = np.arctanh(found.actions[changes])

@@ -34,7 +34,7 @@ class LoopKeywords(TypedDict, total=False):
     for the episode, in the place of the policy: exp(Q / alpha), which the policy learns to be."""
     noise_hold: int
     """Exploration noise of Box actions, and all random actions, are kept for 1 to this many steps,
-    n of them with a probability in proportion to 1 / n^2."""
+    n of them with a probability in proportion to 1 / n."""
     buffer_steps: int
     """Capacity of the replay buffer; the oldest whole episodes leave first."""
     num_envs: int

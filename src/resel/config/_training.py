@@ -41,7 +41,7 @@ class TrainingConfig:
     for the episode, in the place of the policy: exp(Q / alpha), which the policy learns to be."""
     noise_hold: Count = 1
     """Exploration noise of Box actions, and all random actions, are kept for 1 to this many steps,
-    n of them with a probability in proportion to 1 / n^2."""
+    n of them with a probability in proportion to 1 / n."""
     buffer_steps: Count = 1_000_000
     """Capacity of the replay buffer; the oldest whole episodes leave first."""
     num_envs: Count = 1

@@ -132,8 +132,10 @@ class Exploration:
         return np.where(holding[:, None], self._held, chosen)
 
     def _lengths(self, count: int) -> NDArray[np.int64]:
+        """One to the longest, n steps as often as 1 / n: alike many of every order of size, as
+        nobody knows how long it takes here until something has changed."""
         n = np.arange(1, self._longest_hold + 1)
-        weights = 1.0 / n**2
+        weights = 1.0 / n
         return self._rng.choice(n, size=count, p=weights / weights.sum())
 
     def _hold(self, drawn: NDArray[np.float32], is_action: bool) -> NDArray[np.float32]:
