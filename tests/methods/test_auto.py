@@ -54,19 +54,37 @@ def test_rates_and_sizes_go_from_small_to_the_papers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("horizon", "gamma", "batch"),
-    [(20, 0.95, 400), (200, 0.975, 400), (400, 0.988, 800), (5000, 0.99, 2000), (None, 0.975, 400)],
+    ("horizon", "gamma", "batch", "window"),
+    [
+        (20, 0.95, 400, None),
+        (100, 0.95, 400, None),
+        (200, 0.975, 400, 64),
+        (500, 0.99, 500, 125),
+        (5000, 0.99, 2000, 500),
+        (None, 0.975, 400, 64),
+    ],
 )
 def test_discount_and_batch_follow_the_longest_episode(
-    horizon: int | None, gamma: float, batch: int
+    horizon: int | None, gamma: float, batch: int, window: int | None
 ) -> None:
-    found = chosen(World(discrete=False, unit_observations=True, horizon=horizon))
+    world = World(discrete=False, unit_observations=True, horizon=horizon)
+    found = chosen(world)
     assert (found["gamma"], found["batch_steps"]) == (gamma, batch)
+    assert found.get("context_length") == window
+    assert "context_length" not in chosen(world, method="escp"), "windows of its own"
+
+
+@pytest.mark.parametrize(("horizon", "hold"), [(20, 1), (200, 6), (500, 15), (5000, 32)])
+@pytest.mark.parametrize("discrete", [True, False])
+def test_random_actions_are_held_for_a_share_of_an_episode(
+    horizon: int, hold: int, discrete: bool
+) -> None:
+    assert chosen(World(discrete, True, horizon))["noise_hold"] == hold
 
 
 def test_exploration_fits_the_actions() -> None:
-    assert "noise_hold" not in chosen(GRID) and chosen(BOX)["noise_hold"] == 4
-    assert chosen(GRID)["critic_entropy"] is False
+    assert chosen(GRID)["critic_entropy"] is False and chosen(GRID)["td_lambda"] == 0.9
+    assert "exploration_epsilon" not in chosen(BOX) and "td_lambda" not in chosen(BOX)
     assert "deviation_episodes" not in chosen(BOX)
     assert chosen(BOX)["normalize_observations"] and not chosen(GRID)["normalize_observations"]
 

@@ -26,6 +26,8 @@ _SHORT, _LONG = 50_000, 1_000_000
 """Steps up to which rates are those of `small`, and from which on they are those of `paper`."""
 _HORIZON = 200
 """Taken where episodes have no known end."""
+_WHOLE = 100
+"""Episodes up to this length are learned from as a whole."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def auto_choices(method: Method, world: World, steps: int) -> list[Choice]:
     return [
         Choice("steps", steps, "as asked for" if steps != STEPS else "an hour or less on a CPU"),
         *_of_length(dict(small), {**dataclasses.asdict(method.settings()), **paper}, steps),
-        *_of_episodes(world),
+        *_of_episodes(method, world),
         _warmup(method, steps),
         *_of_observations(method, world),
         *_of_spaces(method, world),
@@ -101,15 +103,21 @@ def _of_length(small: dict[str, Any], paper: dict[str, Any], steps: int) -> Iter
             yield Choice(name, value, "as for the small tasks")
 
 
-def _of_episodes(world: World) -> Iterator[Choice]:
+def _of_episodes(method: Method, world: World) -> Iterator[Choice]:
     horizon = world.horizon or _HORIZON
     gamma = round(1 - 5 / min(max(horizon, 100), 500), 3)
     reason = f"episodes of up to {horizon:,} steps"
     if world.horizon is None:
         reason = f"taken as {reason}: they have no declared end (max_episode_steps)"
     yield Choice("gamma", gamma, reason)
-    batch = min(max(400, 2 * horizon), 2000)
-    yield Choice("batch_steps", batch, "two of the longest episodes, within 400 and 2,000")
+    if horizon <= _WHOLE:
+        yield Choice("batch_steps", 400, "four whole episodes at least")
+        return
+    window = min(max(64, horizon // 4), 500)
+    if getattr(method.settings, "context_length", window) is None:
+        reason = "a quarter of an episode: of whole ones a batch would hold too few"
+        yield Choice("context_length", window, reason)
+    yield Choice("batch_steps", max(400, 4 * window), "four windows of a quarter of an episode")
 
 
 def _warmup(method: Method, steps: int) -> Choice:
@@ -154,8 +162,11 @@ def _of_spaces(method: Method, world: World) -> Iterator[Choice]:
         if hasattr(method.settings, "lr_alpha"):  # exp(Q / alpha) needs a temperature
             yield Choice("critic_episodes", 0.5, reason)
         yield Choice("deviation_episodes", 0.25, reason)
-    else:
-        yield Choice("noise_hold", 4, "Box actions: noise that adds up")
+        yield Choice("exploration_epsilon", 1.0, reason + ", in some episodes loudly")
+        yield Choice("td_lambda", 0.9, "what is far away is learned in fewer updates")
+    hold = min(max(1, (world.horizon or _HORIZON) // 32), 32)
+    reason = "random actions that add up: held for up to a 32nd of an episode"
+    yield Choice("noise_hold", hold, reason)
 
 
 def _of_loop(steps: int) -> Iterator[Choice]:
