@@ -28,6 +28,9 @@ if __name__ == "__main__":
     agent.save("acrobot-agent")
 
     agent = RESeL.load("acrobot-agent", env=make_env)
+    mean, deviation = agent.evaluate(20, seed=7)
+    print(f"return over 20 episodes: {mean:.0f} ± {deviation:.0f}")
+
     env = make_env()
     observation, _ = env.reset(seed=7)
     state, done, total = None, False, 0.0
@@ -36,4 +39,4 @@ if __name__ == "__main__":
         observation, reward, terminated, truncated, _ = env.step(action)
         total += float(reward)
         done = terminated or truncated
-    print(f"return of one episode: {total:.0f}")
+    print(f"return of one episode, step by step: {total:.0f}")

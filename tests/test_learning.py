@@ -1,5 +1,8 @@
 """It learns: a reduced T-maze that only a memory can solve."""
 
+import runpy
+from pathlib import Path
+
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
@@ -25,6 +28,9 @@ _SMALL = {
     "policy_delay": 1,
 }
 _EPISODES = 40
+_EXAMPLE = runpy.run_path(
+    str(Path(__file__).parents[1] / "examples" / "any_environment.py"), run_name="example"
+)
 
 
 def _right_turns(encoder: str, envs: AnyVector | None = None) -> float:
@@ -74,4 +80,12 @@ def test_it_learns_the_task_with_its_preset(
     agent = RESeL(task, encoder=encoder, seed=101, device="cpu", stop_return=threshold)
     agent.learn(steps)
     assert agent.evaluate(20)[0] >= threshold
+    agent.close()
+
+
+@pytest.mark.slow
+def test_it_learns_in_an_environment_that_nobody_made_settings_for() -> None:
+    agent = RESeL(_EXAMPLE["make_env"], seed=101, device="cpu", steps=20_000, stop_return=-120.0)
+    agent.learn(20_000)
+    assert agent.evaluate(20)[0] >= -150
     agent.close()
