@@ -74,6 +74,15 @@ def test_steps_are_those_of_the_optimiser() -> None:
             )
 
 
+def test_a_steered_rate_is_not_scaled(make_trainer: Any) -> None:
+    learner = automatic(make_trainer).learner
+    before = {name: rate.lr for name, rate in learner.auto_rates.items()}
+    learner.scale_rates(0.5)
+    for name, lr in before.items():
+        encoder, other = learner.optimizers[name].param_groups
+        assert encoder["lr"] == lr and other["lr"] == 0.5 * learner.groups[name][1].lr
+
+
 def automatic(make_trainer: Any, **settings: Any) -> Trainer:
     trainer: Trainer = make_trainer({}, lr_context_encoder="auto", **settings)
     return trainer

@@ -32,6 +32,7 @@ CASES = [
     ("mamba", 1, True, 60, {"clamp_target_values": True, "policy_delay": 3}),
     ("lstm", 1, False, 60, {"alpha": 0.2}),
     ("gru", 1, False, 12, {}),  # in the warm-up
+    ("gru", 1, False, 57, {"steps": 100, "lr_final_scale": 0.1}),
     ("gru", 1, False, 57, {"buffer_steps": 25}),  # the ring has gone round
     (None, 1, False, 57, {"method": "td7", "buffer_steps": 25, "target_every": 3}),
     (None, 2, False, 58, {"method": "td7", "assessment_after": 0, "assessment_episodes": 3}),

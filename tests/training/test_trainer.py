@@ -69,6 +69,23 @@ def test_learning_moves_every_network(make_trainer: Make) -> None:
     assert after["log_alpha"] != before["log_alpha"]
 
 
+def test_rates_fall_in_the_second_half(make_trainer: Make, monkeypatch: Any) -> None:
+    trainer = make_trainer(steps=100, lr_final_scale=0.2)
+    learner, seen = trainer.learner, {}
+    update = type(learner).update
+
+    def noted(self: Any, *given: Any, **named: Any) -> Any:
+        groups = [g for name in ("policy", "critic") for g in self.optimizers[name].param_groups]
+        seen[trainer.step] = [group["lr"] for group in groups]
+        return update(self, *given, **named)
+
+    monkeypatch.setattr(type(learner), "update", noted)
+    trainer.train(120)
+    rates = [group.lr for name in ("policy", "critic") for group in learner.groups[name]]
+    for step, share in ((30, 1.0), (50, 1.0), (75, 0.6), (100, 0.2), (120, 0.2)):
+        assert seen[step] == pytest.approx([share * lr for lr in rates])
+
+
 def test_a_return_has_to_be_held(make_trainer: Make) -> None:
     trainer = make_trainer(eval_every=10, stop_return=2.0)
     trainer.evaluator.history += [(0, 5.0, 0.0), (1, 3.0, 0.0), (2, 3.0, 0.0)]

@@ -23,6 +23,9 @@ class LoopKeywords(TypedDict, total=False):
     """Steps with uniformly random actions before learning starts."""
     updates_per_step: float
     """Updates for each environment step, a fraction or above 1."""
+    lr_final_scale: float
+    """From the middle of the training on, the learning rates of the networks fall in a straight
+    line, to this share of themselves at its end."""
     exploration_epsilon: float
     """Discrete actions: each exploring episode draws a strength between 0 and this, and takes a
     random action with that probability at each of its steps."""

@@ -30,6 +30,9 @@ class TrainingConfig:
     """Steps with uniformly random actions before learning starts."""
     updates_per_step: float = 1.0
     """Updates for each environment step, a fraction or above 1."""
+    lr_final_scale: float = 1.0
+    """From the middle of the training on, the learning rates of the networks fall in a straight
+    line, to this share of themselves at its end."""
     exploration_epsilon: float = only_for("Discrete", 0.0)
     """Discrete actions: each exploring episode draws a strength between 0 and this, and takes a
     random action with that probability at each of its steps."""
@@ -121,7 +124,7 @@ class TrainingConfig:
         finite(self, "stop_return")
         between(self, 0.0, 3600.0, "disk_wait")
         between(self, 0.0, 1e6, "checkpoint_minutes")
-        between(self, 0.0, 1.0, "exploration_epsilon", "deviation_episodes")
+        between(self, 0.0, 1.0, "exploration_epsilon", "deviation_episodes", "lr_final_scale")
         between(self, 0.0, 1.0, "critic_episodes")
         if self.deviation_episodes + self.critic_episodes > 1:
             raise ConfigError(

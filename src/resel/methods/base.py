@@ -267,6 +267,13 @@ class Learner(ABC):
             if name in ("policy", "critic") and len(groups) == 2  # of which outputs are known
         }
 
+    def scale_rates(self, scale: float) -> None:
+        """Let networks learn at this share of their rates; steered ones follow by themselves."""
+        for name, optimizer in self.optimizers.items():
+            for own, group in zip(self.groups[name], optimizer.param_groups, strict=True):
+                if name not in self.auto_rates or own.name != "context_encoder":
+                    group["lr"] = scale * own.lr
+
     def steer_rates(self, batch: Batch) -> dict[str, float]:
         """Let automatic rates measure themselves on a batch, now and then; their metrics."""
         if not self.auto_rates:

@@ -69,7 +69,8 @@ class AutoRate:
             return
         before = outputs()
         found = []
-        for group, lr in ((self._encoder, self.lr), (self._other, self._other.lr)):
+        theirs = float(self._optimizer.param_groups[1]["lr"])
+        for group, lr in ((self._encoder, self.lr), (self._other, theirs)):
             with moved([group], steps, {group.name: lr}):
                 found.append((outputs() - before).norm(dim=-1).mean())
         encoder, other = torch.stack(found).tolist()

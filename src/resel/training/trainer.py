@@ -129,7 +129,7 @@ class Trainer:
         return self._envs[0]
 
     def set_steps(self, steps: int) -> None:
-        """Write down how many steps the training is to take in all; nothing else depends on it."""
+        """Write down how many steps the training is to take in all; rates may depend on it."""
         self.config = self.learner.config = self.config.replace(steps=steps)
 
     def request_stop(self) -> None:
@@ -252,6 +252,9 @@ class Trainer:
         return self.learner.draw(self.buffer, self._sampling)
 
     def _update(self) -> None:
+        final = self.config.training.lr_final_scale
+        if final != 1:
+            self.learner.scale_rates(annealed(self.step, self.config.training.steps, final))
         batch = self.sample()
         wanted = self.log.wants_metrics
         metrics = self.learner.update(batch, want_metrics=wanted)
@@ -362,3 +365,9 @@ class Trainer:
         self.monitor.skipped, self.monitor.rollbacks = skipped, rollbacks
         self._sampling = numpy_stream(self.config.training.seed, f"sampling-{rollbacks}")
         return exact
+
+
+def annealed(step: int, steps: int, final: float) -> float:
+    """1 in the first half of so many steps, then in a straight line to `final`, which remains."""
+    share = min(1.0, max(0.0, 2 * step / steps - 1))
+    return 1 + share * (final - 1)
