@@ -83,6 +83,7 @@ def test_random_actions_are_held_for_a_share_of_an_episode(
 
 
 def test_exploration_fits_the_actions() -> None:
+    assert chosen(GRID)["lr_final_scale"] == chosen(BOX)["lr_final_scale"] == 0.1
     assert chosen(GRID)["critic_entropy"] is False and chosen(GRID)["td_lambda"] == 0.9
     assert "exploration_epsilon" not in chosen(BOX) and "td_lambda" not in chosen(BOX)
     assert "deviation_episodes" not in chosen(BOX)

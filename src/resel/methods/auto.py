@@ -170,6 +170,7 @@ def _of_spaces(method: Method, world: World) -> Iterator[Choice]:
 
 
 def _of_loop(steps: int) -> Iterator[Choice]:
+    yield Choice("lr_final_scale", 0.1, "rates fall in the second half, to end with what is best")
     every = max(500, steps // 20)
     yield Choice("eval_every", every, "a twentieth of the training, 500 at least")
     yield Choice("eval_episodes", 10, "enough to see a trend")
