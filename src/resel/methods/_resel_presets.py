@@ -82,6 +82,8 @@ _SMALL: Settings = {
     "batch_steps": 400,
     "warmup_steps": 1000,
 }
+_SETTLING: Settings = {"lr_final_scale": 0.1}
+"""Where all is learned in the first half of the steps: the second is for what holds."""
 _LOUD: Settings = {
     # A cart that balances sees nothing else any more, forgets what it is that it avoids, and
     # falls. Some episodes that push it about at random go on showing that.
@@ -99,15 +101,16 @@ _LOUD: Settings = {
     "batch_steps": 500,
     "reward_scale": 1.0,
     "normalize_rewards": True,
+    **_SETTLING,
 }
 """As the preset `auto` chooses for episodes of 500 steps and Discrete actions."""
 _SMALL_TASKS: dict[str, Settings] = {
     "CartPole-P-v0": _LOUD,
     "CartPole-V-v0": _LOUD,
     # A batch of 400 steps would hold two episodes, and the targets would jump from batch to batch.
-    "Pendulum-P-v0": {"context_length": 64},
+    "Pendulum-P-v0": {"context_length": 64, **_SETTLING},
     # A car that is pushed one way or the other for a second at a time gets up the hill by chance.
-    "MountainCarContinuous-P-v0": {"noise_hold": 32},
+    "MountainCarContinuous-P-v0": {"noise_hold": 32, **_SETTLING},
     "TMaze-v0": {
         "encoder": "gru",
         "tau": 0.005,
