@@ -115,7 +115,7 @@ def _of_episodes(method: Method, world: World) -> Iterator[Choice]:
         return
     window = min(max(64, horizon // 4), 500)
     if getattr(method.settings, "context_length", window) is None:
-        reason = "a quarter of an episode: of whole ones a batch would hold too few"
+        reason = "windows of a quarter of an episode, several to a batch; None for whole ones"
         yield Choice("context_length", window, reason)
     yield Choice("batch_steps", max(400, 4 * window), "four windows of a quarter of an episode")
 
