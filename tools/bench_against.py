@@ -55,10 +55,18 @@ def main(words: Sequence[str]) -> int:
     given = parser.parse_args(words)
     if not (given.checkout / "src" / "resel").is_dir():
         parser.error(f"{given.checkout} is no checkout of resel: it has no src/resel.")
-    if not given.bench or given.rounds < 1:
-        parser.error("name a part of `resel bench` behind the checkout, and one round at least.")
+    if not given.bench:
+        parser.error("name a part of `resel bench` behind the checkout.")
+    if given.rounds < 1:
+        parser.error(f"--rounds {given.rounds}: one round at least.")
+    try:
+        found = compare(given.checkout, given.bench, given.rounds)
+    except subprocess.CalledProcessError as error:
+        parser.error(f"`resel bench` failed (exit code {error.returncode}): what it said is above.")
+    if not found:
+        parser.error(f"`resel bench {given.bench[0]}` has no figures that both checkouts give.")
     print(f"{'':28}{'other':>10}{'this':>10}{'ratio':>8}")
-    for name, theirs, ours in compare(given.checkout, given.bench, given.rounds):
+    for name, theirs, ours in found:
         ratio = f"{ours / theirs:8.3f}" if theirs else f"{'-':>8}"
         print(f"{name:28}{theirs:10.4g}{ours:10.4g}{ratio}")
     return 0

@@ -96,6 +96,22 @@ def run_cases() -> dict[str, Case]:
         "critic_episodes": 0.0,
         "deviation_episodes": 0.0,
     }
+    cases["CartPole-V-v0-mamba-2"]["settings"] |= {
+        "target_entropy_scale": 0.2,
+        "gamma": 0.98,
+        "reward_scale": 0.1,
+        "batch_steps": 400,
+        "context_length": None,
+        "td_lambda": 0.0,
+        "noise_hold": 1,
+        "exploration_epsilon": 0.0,
+        "critic_entropy": True,
+        "policy_kl": "reverse",
+        "critic_episodes": 0.0,
+        "deviation_episodes": 0.0,
+        "normalize_rewards": False,
+        "lr_final_scale": 1.0,
+    }
     return cases
 
 
@@ -159,4 +175,5 @@ def all_digests() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"machine": machine(), "cases": all_digests()}, indent=1))
+    lines = ",\n".join(f'  "{name}": {json.dumps(case)}' for name, case in all_digests().items())
+    print(f'{{\n "machine": "{machine()}",\n "cases": {{\n{lines}\n }}\n}}')

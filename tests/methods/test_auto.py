@@ -42,6 +42,16 @@ def test_every_method_can_be_configured() -> None:
             random = 0 if method.learner.on_policy else 1000
             assert config.training.warmup_steps == random
             assert all(c.reason for c in auto_choices(method, world, 30_000))
+            if method.learner.on_policy:
+                loop = config.training
+                assert loop.exploration_epsilon == loop.deviation_episodes == 0
+                assert loop.noise_hold == 1, "it learns from its own actions alone"
+
+
+def test_the_presets_of_the_carts_are_what_it_chooses() -> None:
+    for task in ("CartPole-P-v0", "CartPole-V-v0"):
+        found = configure(task, preset="auto", world=world_of(task, {}), steps=20_000)
+        assert found.replace(buffer_steps=100_000) == configure(task)
 
 
 def test_rates_and_sizes_go_from_small_to_the_papers() -> None:
@@ -61,7 +71,7 @@ def test_rates_and_sizes_go_from_small_to_the_papers() -> None:
         (200, 0.975, 400, 64),
         (500, 0.99, 500, 125),
         (5000, 0.99, 2000, 500),
-        (None, 0.975, 400, 64),
+        (None, 0.975, 400, None),
     ],
 )
 def test_discount_and_batch_follow_the_longest_episode(
@@ -72,6 +82,9 @@ def test_discount_and_batch_follow_the_longest_episode(
     assert (found["gamma"], found["batch_steps"]) == (gamma, batch)
     assert found.get("context_length") == window
     assert "context_length" not in chosen(world, method="escp"), "windows of its own"
+    assert chosen(world, method="varibad-off")["batch_steps"] == min(
+        max(400, 2 * (horizon or 200)), 2000
+    )
 
 
 @pytest.mark.parametrize(("horizon", "hold"), [(20, 1), (200, 6), (500, 15), (5000, 32)])

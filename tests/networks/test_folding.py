@@ -60,12 +60,13 @@ def test_folded_equals_one_after_another(
 
 
 def test_only_what_gets_smaller_is_folded() -> None:
-    x = torch.randn(3, 4)
+    x = torch.randn(3, 2, 4)
     assert Reading.through(nn.Linear(4, 4), x).V is not None
-    assert Reading.through(nn.Linear(4, 3), x).V is None
+    assert Reading.through(nn.Linear(4, 3), x).V is None, "more inputs than outputs"
+    assert Reading.through(nn.Linear(4, 4), x[:1]).V is None, "for a few steps"
 
 
-@pytest.mark.parametrize("inputs", [2, 9])
+@pytest.mark.parametrize("inputs", [2, 5, 9])
 def test_frozen_layers_take_no_gradient(inputs: int) -> None:
     torch.manual_seed(0)
     layer, W, b = nn.Linear(inputs, 4), torch.randn(3, 4), torch.randn(3)

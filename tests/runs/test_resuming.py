@@ -24,6 +24,11 @@ def _lines(folder: Path) -> list[dict[str, Any]]:
     return [line for line in lines if line["kind"] != "timing"]
 
 
+def _rates(trainer: Trainer) -> list[float]:
+    optimizers = trainer.learner.optimizers.values()
+    return [group["lr"] for optimizer in optimizers for group in optimizer.param_groups]
+
+
 CASES = [
     # encoder, environments, discrete, stop at, further settings
     ("gru", 1, False, 57, {}),
@@ -68,6 +73,7 @@ def test_the_continued_run_is_the_same_run(
         first.train(stop)
         bundle = save_checkpoint(first, tmp_path / "checkpoint")
         kept, position = first.clock.state(), first.log.writer.position()
+        rates = _rates(first)
         first.train(7)  # what happens after the checkpoint is forgotten
     unfinished = [bundle.tensors["collector"][f"episode.{i}.actions"] for i in range(num_envs)]
     assert any(len(actions) > 0 for actions in unfinished), "meant to be in mid-episode"
@@ -76,6 +82,7 @@ def test_the_continued_run_is_the_same_run(
     with MetricsLog(tmp_path / "parts", tensorboard=False) as second.log.writer:
         assert restore_trainer(second, bundle, ReplayLog(tmp_path))
         assert second.step == stop and second.clock.state() == kept
+        assert _rates(second) == rates
         second.log.writer.truncate_to(position)
         second.train(100 - stop)
 

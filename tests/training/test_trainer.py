@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from resel import RESeL
 from resel.config import Config
 from resel.envs import CheckedEnv
 from resel.errors import ConfigError, DivergedError
@@ -84,6 +85,21 @@ def test_rates_fall_in_the_second_half(make_trainer: Make, monkeypatch: Any) -> 
     rates = [group.lr for name in ("policy", "critic") for group in learner.groups[name]]
     for step, share in ((30, 1.0), (50, 1.0), (75, 0.6), (100, 0.2), (120, 0.2)):
         assert seen[step] == pytest.approx([share * lr for lr in rates])
+
+
+def test_a_longer_training_of_the_library_falls_to_its_own_end() -> None:
+    agent = RESeL(
+        "TMaze-v0", steps=100, warmup_steps=40, eval_every=0, lr_final_scale=0.2, batch_steps=42
+    )
+    agent.learn(60)
+    assert agent.config.training.steps == 100
+    (lr, _) = (group["lr"] for group in agent.learner.optimizers["policy"].param_groups)
+    own = agent.learner.groups["policy"][0].lr
+    assert lr == pytest.approx(0.84 * own)
+    agent.learn(140)
+    assert agent.config.training.steps == 200
+    assert agent.learner.optimizers["policy"].param_groups[0]["lr"] == pytest.approx(0.2 * own)
+    agent.close()
 
 
 def test_a_return_has_to_be_held(make_trainer: Make) -> None:

@@ -27,8 +27,8 @@ class LoopKeywords(TypedDict, total=False):
     """From the middle of the training on, the learning rates of the networks fall in a straight
     line, to this share of themselves at its end."""
     exploration_epsilon: float
-    """Discrete actions: each exploring episode draws a strength between 0 and this, and takes a
-    random action with that probability at each of its steps."""
+    """Discrete actions: each exploring episode draws a strength between 0 and this, and begins a
+    random action with that probability at each of its steps, to be held as `noise_hold` says."""
     deviation_episodes: float
     """Discrete actions: the share of exploring episodes that are greedy but for one random action,
     at a step drawn from the length of the episode before."""

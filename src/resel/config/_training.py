@@ -34,8 +34,8 @@ class TrainingConfig:
     """From the middle of the training on, the learning rates of the networks fall in a straight
     line, to this share of themselves at its end."""
     exploration_epsilon: float = only_for("Discrete", 0.0)
-    """Discrete actions: each exploring episode draws a strength between 0 and this, and takes a
-    random action with that probability at each of its steps."""
+    """Discrete actions: each exploring episode draws a strength between 0 and this, and begins a
+    random action with that probability at each of its steps, to be held as `noise_hold` says."""
     deviation_episodes: float = only_for("Discrete", 0.0)
     """Discrete actions: the share of exploring episodes that are greedy but for one random action,
     at a step drawn from the length of the episode before."""
@@ -119,7 +119,7 @@ class TrainingConfig:
             "threads",
         )
         at_most(self, MOST_STEPS, "steps", "warmup_steps", "buffer_steps", "max_episode_steps")
-        positive(self, "env_timeout", "updates_per_step")
+        positive(self, "env_timeout", "updates_per_step", "lr_final_scale")
         between(self, 0.0, MOST_UPDATES, "updates_per_step")
         finite(self, "stop_return")
         between(self, 0.0, 3600.0, "disk_wait")

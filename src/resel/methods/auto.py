@@ -27,7 +27,7 @@ _SHORT, _LONG = 50_000, 1_000_000
 _HORIZON = 200
 """Taken where episodes have no known end."""
 _WHOLE = 100
-"""Episodes up to this length are learned from as a whole."""
+"""Episodes up to this length are learned from as a whole, and those of an unknown one."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,7 @@ def auto_choices(method: Method, world: World, steps: int) -> list[Choice]:
         _warmup(method, steps),
         *_of_observations(method, world),
         *_of_spaces(method, world),
+        *([] if method.learner.on_policy else _of_exploration(method, world)),
         *_of_loop(steps),
     ]
 
@@ -110,14 +111,15 @@ def _of_episodes(method: Method, world: World) -> Iterator[Choice]:
     if world.horizon is None:
         reason = f"taken as {reason}: they have no declared end (max_episode_steps)"
     yield Choice("gamma", gamma, reason)
-    if horizon <= _WHOLE:
-        yield Choice("batch_steps", 400, "four whole episodes at least")
-        return
-    window = min(max(64, horizon // 4), 500)
-    if getattr(method.settings, "context_length", window) is None:
-        reason = "windows of a quarter of an episode, several to a batch; None for whole ones"
+    whole = getattr(method.settings, "context_length", _WHOLE) is None
+    if whole and world.horizon is not None and horizon > _WHOLE:
+        window = min(max(64, horizon // 4), 500)
+        reason = "a quarter of an episode, so that a batch holds several parts of such"
         yield Choice("context_length", window, reason)
-    yield Choice("batch_steps", max(400, 4 * window), "four windows of a quarter of an episode")
+        yield Choice("batch_steps", max(400, 4 * window), "four of these windows at least")
+        return
+    batch = min(max(400, 2 * horizon), 2000)
+    yield Choice("batch_steps", batch, "two of the longest episodes, within 400 and 2,000")
 
 
 def _warmup(method: Method, steps: int) -> Choice:
@@ -159,11 +161,17 @@ def _of_spaces(method: Method, world: World) -> Iterator[Choice]:
         reason = "Discrete actions: a sure policy goes on trying"
         yield Choice("critic_entropy", False, reason)
         yield Choice("policy_kl", "forward", reason)
+        yield Choice("td_lambda", 0.9, "what is far away is learned in fewer updates")
+
+
+def _of_exploration(method: Method, world: World) -> Iterator[Choice]:
+    """Not for those who learn from their own actions alone."""
+    if world.discrete:
+        reason = "Discrete actions: a sure policy goes on trying"
         if hasattr(method.settings, "lr_alpha"):  # exp(Q / alpha) needs a temperature
             yield Choice("critic_episodes", 0.5, reason)
         yield Choice("deviation_episodes", 0.25, reason)
-        yield Choice("exploration_epsilon", 1.0, reason + ", in some episodes loudly")
-        yield Choice("td_lambda", 0.9, "what is far away is learned in fewer updates")
+        yield Choice("exploration_epsilon", 1.0, reason + ", loudly in the other episodes")
     hold = min(max(1, (world.horizon or _HORIZON) // 32), 32)
     reason = "random actions that add up: held for up to a 32nd of an episode"
     yield Choice("noise_hold", hold, reason)

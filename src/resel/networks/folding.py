@@ -32,9 +32,10 @@ class Reading(NamedTuple):
         weight, bias = layer.weight, layer.bias
         if frozen:
             weight, bias = weight.detach(), bias.detach()  # type: ignore[assignment]
-        if layer.in_features <= layer.out_features:
+        rows = x.numel() // layer.in_features
+        if layer.in_features <= min(layer.out_features, rows):
             return cls(x, weight, bias)
-        # To fold what has more inputs than outputs would be more work, not less.
+        # To fold what has more inputs than outputs, or for a few steps, would be more work.
         return cls(nn.functional.linear(x, weight, bias))
 
     def embedded(self) -> Tensor:

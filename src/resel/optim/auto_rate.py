@@ -43,7 +43,7 @@ class AutoRate:
     ) -> None:
         self._encoder, self._other = groups
         self._optimizer = optimizer
-        self.lr = self._bounded(START * self._other.lr if start is None else start)
+        self.lr = self._bounded(START * self._lr_other if start is None else start)
         self._variations: dict[str, float] = {}
 
     @property
@@ -55,8 +55,12 @@ class AutoRate:
     def lr(self, value: float) -> None:
         self._optimizer.param_groups[0]["lr"] = value
 
+    @property
+    def _lr_other(self) -> float:
+        return float(self._optimizer.param_groups[1]["lr"])
+
     def _bounded(self, lr: float) -> float:
-        return min(max(lr, _LOWEST * self._other.lr), _HIGHEST * self._other.lr)
+        return min(max(lr, _LOWEST * self._lr_other), _HIGHEST * self._lr_other)
 
     @torch.no_grad()
     def steer(self, outputs: Callable[[], Tensor]) -> None:
@@ -69,8 +73,7 @@ class AutoRate:
             return
         before = outputs()
         found = []
-        theirs = float(self._optimizer.param_groups[1]["lr"])
-        for group, lr in ((self._encoder, self.lr), (self._other, theirs)):
+        for group, lr in ((self._encoder, self.lr), (self._other, self._lr_other)):
             with moved([group], steps, {group.name: lr}):
                 found.append((outputs() - before).norm(dim=-1).mean())
         encoder, other = torch.stack(found).tolist()

@@ -251,10 +251,13 @@ class Trainer:
         """A random batch, drawn as the method does it and laid out as its policy likes it."""
         return self.learner.draw(self.buffer, self._sampling)
 
-    def _update(self) -> None:
+    def _scale_rates(self) -> None:
         final = self.config.training.lr_final_scale
         if final != 1:
             self.learner.scale_rates(annealed(self.step, self.config.training.steps, final))
+
+    def _update(self) -> None:
+        self._scale_rates()
         batch = self.sample()
         wanted = self.log.wants_metrics
         metrics = self.learner.update(batch, want_metrics=wanted)
@@ -350,6 +353,7 @@ class Trainer:
             self.monitor.restore({}, documents["monitor"])
             exact = self.collector.restore(tensors["collector"], documents["collector"])
         self.step, self.episodes, self.finished_steps = step, episodes, finished_steps
+        self._scale_rates()
         return exact
 
     def roll_back(self, restore: Callable[[Trainer], bool]) -> bool:
