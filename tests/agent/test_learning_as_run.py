@@ -187,10 +187,11 @@ def test_what_a_run_refuses(settings: dict[str, Any]) -> None:
         agent.learn(10, run_dir="a", resume="always")  # type: ignore[arg-type]
     assert not Path("a").exists() and agent.num_timesteps == 0
     agent.learn(40, run_dir="a")
-    steps = agent.config.training.steps
     with pytest.raises(RunDirectoryError, match="already holds a run"):
         agent.learn(40, run_dir="a")
+    assert agent.config.training.steps == 40
     agent.learn(5)
+    steps = agent.config.training.steps
     before = lines(Path("a"))
     with pytest.raises(RunDirectoryError, match="at step 40 and this agent at step 45"):
         agent.learn(20, run_dir="a", resume="auto")
