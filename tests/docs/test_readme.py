@@ -23,6 +23,10 @@ def _line(start: str) -> str:
     return line
 
 
+def _span(numbers: list[int]) -> str:
+    return " to ".join(map(str, sorted({min(numbers), max(numbers)})))
+
+
 def test_the_pendulums_steps_and_minutes_are_those_of_the_results() -> None:
     rows = _rows("solve/pendulum-v-resel.csv")
     line = _line("| [`Pendulum-V-v0`]")
@@ -34,7 +38,7 @@ def test_the_pendulums_steps_and_minutes_are_those_of_the_results() -> None:
     assert f"-200 held, {solved} of {len(rows)} seeds" in line
     assert {float(row["threshold"]) for row in rows} == {-200.0}
     (other,) = _rows("solve/pendulum-v-recurrent-ppo.csv")
-    line = _line("| | RecurrentPPO")
+    line = _line("| | RecurrentPPO of")
     assert f"{int(other['steps']):,} | {float(other['last_return']):.0f}, 1 seed" in line
     assert f"{float(other['processor_minutes']):.0f} minutes" in line
 
@@ -71,6 +75,42 @@ def test_who_reads_rewards_is_as_in_the_results() -> None:
         minutes = ", ".join(f"{float(row['cpu_minutes_to_threshold']):.1f}" for row in rows)
         assert f"{minutes} minutes" in line
         assert {float(row["threshold"]) for row in rows} == {-200.0}
+
+
+def test_the_tasks_without_velocities_are_those_of_the_results() -> None:
+    rows, seeds = _rows("novel/table.csv"), _rows("novel/seeds.csv")
+    found = {row["task"]: row for row in rows}
+    lines = {
+        "CartPole-P-v0": _line("| [`CartPole-P-v0`]"),
+        "Pendulum-P-v0": _line("| [`Pendulum-P-v0`"),
+        "MountainCarContinuous-P-v0": _line("| [`Pendulum-P-v0`"),
+    }
+    for task, line in lines.items():
+        digits = 1 if task.startswith("Mountain") else 0
+        assert f"{float(found[task]['last_mean']):.{digits}f}" in line
+        assert f"{int(float(found[task]['steps'])):,} |" in line
+        assert f"{found[task]['runs']} seeds" in line
+    carts = [float(row["last"]) for row in seeds if row["task"] == "CartPole-P-v0"]
+    assert carts == [500.0] * 3, "in each episode"
+    for tasks, line in (
+        (("CartPole-P-v0",), lines["CartPole-P-v0"]),
+        (("Pendulum-P-v0", "MountainCarContinuous-P-v0"), lines["Pendulum-P-v0"]),
+    ):
+        minutes = [round(float(row["cpu_seconds"]) / 60) for row in seeds if row["task"] in tasks]
+        assert f"{_span(minutes)} minutes" in line
+    others = _line("| | RecurrentPPO, its zoo's")
+    for task in ("Pendulum-P-v0", "MountainCarContinuous-P-v0"):
+        assert f"{float(found[task]['anchor_mean']):g}" in others
+        assert f"{int(found[task]['anchor_steps']):,}" in others
+
+
+def test_acrobot_is_that_of_the_results() -> None:
+    rows, line = _rows("any-environment/evaluations.csv"), _line("| [Acrobot")
+    means = sorted(round(float(row["return_mean"])) for row in rows)
+    assert f"{means[-1]} to {means[0]}, {len(rows)} seeds" in line and {
+        row["episodes"] for row in rows
+    } == {"20"}
+    assert f"{_span([round(float(row['processor_minutes'])) for row in rows])} minutes" in line
 
 
 def test_minigrids_success_is_that_of_the_results() -> None:
