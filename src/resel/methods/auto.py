@@ -26,6 +26,7 @@ _SHORT, _LONG = 50_000, 1_000_000
 """Steps up to which rates are those of `small`, and from which on they are those of `paper`."""
 _HORIZON = 200
 """Taken where episodes have no known end."""
+_TRYING = "Discrete actions: a sure policy goes on trying"
 _WHOLE = 100
 """Episodes up to this length are learned from as a whole, and those of an unknown one."""
 
@@ -76,7 +77,7 @@ def auto_choices(method: Method, world: World, steps: int) -> list[Choice]:
         *_of_episodes(method, world),
         _warmup(method, steps),
         *_of_observations(method, world),
-        *_of_spaces(method, world),
+        *_of_spaces(world),
         *([] if method.learner.on_policy else _of_exploration(method, world)),
         *_of_loop(steps),
     ]
@@ -155,23 +156,21 @@ def _of_observations(method: Method, world: World) -> Iterator[Choice]:
     yield Choice("normalize_observations", not unit, words + (apart if images else ""))
 
 
-def _of_spaces(method: Method, world: World) -> Iterator[Choice]:
+def _of_spaces(world: World) -> Iterator[Choice]:
     yield Choice("normalize_rewards", True, "rewards of an unknown scale")
     if world.discrete:
-        reason = "Discrete actions: a sure policy goes on trying"
-        yield Choice("critic_entropy", False, reason)
-        yield Choice("policy_kl", "forward", reason)
+        yield Choice("critic_entropy", False, _TRYING)
+        yield Choice("policy_kl", "forward", _TRYING)
         yield Choice("td_lambda", 0.9, "what is far away is learned in fewer updates")
 
 
 def _of_exploration(method: Method, world: World) -> Iterator[Choice]:
     """Not for those who learn from their own actions alone."""
     if world.discrete:
-        reason = "Discrete actions: a sure policy goes on trying"
         if hasattr(method.settings, "lr_alpha"):  # exp(Q / alpha) needs a temperature
-            yield Choice("critic_episodes", 0.5, reason)
-        yield Choice("deviation_episodes", 0.25, reason)
-        yield Choice("exploration_epsilon", 1.0, reason + ", loudly in the other episodes")
+            yield Choice("critic_episodes", 0.5, _TRYING)
+        yield Choice("deviation_episodes", 0.25, _TRYING)
+        yield Choice("exploration_epsilon", 1.0, _TRYING + ", loudly in the other episodes")
     hold = min(max(1, (world.horizon or _HORIZON) // 32), 32)
     reason = "random actions that add up: held for up to a 32nd of an episode"
     yield Choice("noise_hold", hold, reason)
