@@ -29,10 +29,19 @@ def test_runs_that_differ_only_in_seed_are_one_line(tmp_path: Path) -> None:
     ]
     draw(curves, tmp_path / "curve.svg")
     words = _words(tmp_path / "curve.svg")
-    assert "gru, 3 seeds" in words and "gru, seed 4" in words
-    assert "gru, seed 1" not in words
+    assert "gru, gamma=0.99, 3 seeds" in words and "gru, gamma=0.5, seed 4" in words
+    assert "seed 1" not in words
     write_csv(curves, tmp_path / "curve.csv")
-    assert len((tmp_path / "curve.csv").read_text().splitlines()) == 1 + 4 * 2
+    lines = (tmp_path / "curve.csv").read_text().splitlines()
+    assert len(lines) == 1 + 4 * 2
+    assert sum(line.endswith('"gru, gamma=0.99, 3 seeds"') for line in lines) == 3 * 2
+
+
+def test_an_environment_in_a_file_is_called_without_its_folders(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [0.0, 1.0], task="/far/away/mine.py:Mine")
+    draw([read_evaluated(run)], tmp_path / "curve.svg")
+    words = _words(tmp_path / "curve.svg").splitlines()
+    assert "mine.py:Mine" in words
 
 
 def test_a_seed_that_is_there_twice_is_no_seed_more(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from resel.analysis.runs import RunRecord, read_run
 from resel.analysis.statistics import band, seed_groups
 from resel.errors import RunDirectoryError
 from resel.methods import run_label
+from resel.reports.studies import telling_label
 
 _COLUMNS = ("return_mean", "return_std", "success_rate")
 
@@ -29,34 +30,50 @@ def write_csv(runs: Sequence[RunRecord], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["task", "method", "encoder", "seed", "step", *_COLUMNS])
-        for run in runs:
-            config = run.config
-            own = (config.task, config.method, config.encoder, run.seed)
-            for line in run.lines("eval"):
-                writer.writerow([*own, line["step"], *(line.get(name) for name in _COLUMNS)])
+        writer.writerow(["task", "method", "encoder", "seed", "step", *_COLUMNS, "line"])
+        for label, group in _labelled(runs):
+            for run in group:
+                config = run.config
+                own = (config.task, config.method, config.encoder, run.seed)
+                for line in run.lines("eval"):
+                    numbers = (line.get(name) for name in _COLUMNS)
+                    writer.writerow([*own, line["step"], *numbers, label])
 
 
 def draw(runs: Sequence[RunRecord], path: Path) -> None:
     """Mean return against steps, a line for each run or for all seeds of the same settings."""
     figure, (axes,) = plots.panels(1, width=7, height=4.2)
-    groups = seed_groups(runs)
-    labels = [_label(group) for group in groups]
-    for index, (group, label) in enumerate(zip(groups, labels, strict=True)):
-        if labels.count(label) > 1:
-            label = f"{label} ({group[0].name})"
+    for index, (label, group) in enumerate(_labelled(runs)):
         (_draw_run if len(group) == 1 else _draw_seeds)(axes, group, label, f"C{index}")
     axes.set_xlabel(plots.STEPS)
     axes.set_ylabel(plots.EVALUATED)
-    axes.set_title(", ".join(dict.fromkeys(run.config.task for run in runs)))
+    axes.set_title(", ".join(dict.fromkeys(_title(run.config.task) for run in runs)))
     axes.legend(frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     plots.save(figure, path)
 
 
-def _label(group: list[RunRecord]) -> str:
-    first = group[0]
-    return first.label if len(group) == 1 else f"{run_label(first.config)}, {len(group)} seeds"
+def _title(task: str) -> str:
+    """A task as it is called; of an environment in a file, the file without its folders."""
+    return Path(task).name if ".py:" in task else task
+
+
+def _labelled(runs: Sequence[RunRecord]) -> list[tuple[str, list[RunRecord]]]:
+    """The lines: seeds of the same settings together, with what tells them from the others."""
+    groups = seed_groups(runs)
+    names = [run_label(group[0].config) for group in groups]
+    found = []
+    for group, name in zip(groups, names, strict=True):
+        rivals = [g for g, other in zip(groups, names, strict=True) if other == name]
+        found.append(f"{telling_label(group, rivals)}, {_seeds(group)}")
+    return [
+        (label if found.count(label) == 1 else f"{label} ({group[0].name})", group)
+        for label, group in zip(found, groups, strict=True)
+    ]
+
+
+def _seeds(group: list[RunRecord]) -> str:
+    return f"seed {group[0].seed}" if len(group) == 1 else f"{len(group)} seeds"
 
 
 def _draw_run(axes: Any, group: list[RunRecord], label: str, colour: str) -> None:

@@ -78,7 +78,7 @@ def _by_task(title: str, pairs: Sequence[tuple[str, RunRecord]]) -> list[Study]:
 def _named(task: str, groups: dict[Any, list[RunRecord]]) -> list[Group]:
     members = list(groups.values())
     return [
-        Group(task, label or _label(runs, members), runs) for (label, _), runs in groups.items()
+        Group(task, label or telling_label(runs, members), runs) for (label, _), runs in groups.items()
     ]
 
 
@@ -86,7 +86,7 @@ def _unique(runs: list[RunRecord]) -> list[RunRecord]:
     return list({run.path: run for run in runs}.values())
 
 
-def _label(members: list[RunRecord], groups: list[list[RunRecord]]) -> str:
+def telling_label(members: list[RunRecord], groups: list[list[RunRecord]]) -> str:
     """What tells this group from the others of its task, in few words."""
     own, others = settings_of(members[0].config), [settings_of(g[0].config) for g in groups]
     telling = [  # what only one method or encoder has is told by its name
