@@ -32,7 +32,7 @@ Every method of the paper's tables and figures, and RESeL. `resel train TASK --m
 one, `resel compare TASK --methods A,B` sets some side by side, `resel methods --show NAME` lists
 the settings of one. "Told" is what a reset of the environment must tell for training: `task`, the
 number of the task, or `hidden`, the parameters the agent cannot see; neither reaches a policy.
-VRM and PEARL have a memory of their own kind in the place of a context encoder. How to write one:
+{own} have a memory of their own kind in the place of a context encoder. How to write one:
 [extending.md](../extending.md).
 
 | method | name | context encoder | actions | told | in the paper |
@@ -59,7 +59,8 @@ def listing() -> str:
             ", ".join(f"`{figure}`" for figure in method.figures) or "-",
         )
         rows.append(f"| {' | '.join(cells)} |\n")
-    return _HEAD + "".join(rows)
+    own = " and ".join(method.title for method in own_methods() if method.own_memory)
+    return _HEAD.format(own=own) + "".join(rows)
 
 
 def pages() -> dict[str, list[Method]]:
@@ -199,7 +200,7 @@ def draw_claim() -> None:
 
     Dashed are those that read the last reward, which tells the angle but for its sign.
     """
-    blind = {m.title for m in own_methods() if m.encoder is None and m.name not in _MEMORIES}
+    blind = {method.title for method in own_methods() if not method.memory}
     rows = _rows("curves.csv", _lines())
     titles = list(dict.fromkeys(row["group"] for row in rows if row["panel"] == _CLAIM))
     rivals = [m.title for m in own_methods() if "fig-pomdp" in m.figures and m.title not in blind]
@@ -253,7 +254,8 @@ def _reads_rewards(line: str, place: str = _CLAIM) -> bool:
             task = _CLAIM if get_task(place) is None else place
             task = "Pendulum-gravity-v0" if method.learner.learns_from else task
             network = configure(task, method=method.name, preset="small").network
-            return bool(getattr(network, "reward_input", method.name in _CONTEXTS))
+            # One without that setting that remembers does so by whole steps.
+            return bool(getattr(network, "reward_input", method.own_memory))
     return line == _READING
 
 
@@ -265,10 +267,6 @@ _FAMILIES = {
     "popgym-RepeatPreviousEasy-v0": "popgym.png",
 }
 _READING = "RESeL, reading rewards"
-_MEMORIES = ("vrm",)
-"""Methods that remember without a context encoder."""
-_CONTEXTS = ("pearl",)
-"""Methods whose contexts are steps with their rewards."""
 _COLUMNS = ("step", "mean", "standard_error")
 
 

@@ -25,8 +25,6 @@ _WORLD: dict[str, Any] = {"size": "tiny", "checkpoint_every": 5000}
 _EQUAL_TIME = 20
 """Steps of an on-policy method that take the processor as long as one of RESeL, as `resel bench
 methods` finds it."""
-_OWN_MEMORY = "vrm"
-"""Has one without a context encoder."""
 _LR_TASK, _LR_OWN = _HIDDEN, 3e-4
 
 
@@ -37,7 +35,7 @@ def _tasks(method: Method) -> Iterator[str]:
         yield _HIDDEN
         if method.name in _ON_CARDS:
             yield _CARDS
-        if method.encoder is None and method.name != _OWN_MEMORY:
+        if not method.memory:
             yield _SEEN
     yield from own
 

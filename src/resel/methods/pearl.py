@@ -307,6 +307,7 @@ METHOD = Method(
     settings=PEARLSettings,
     network=PearlNetwork,
     encoder=None,
+    own_memory=True,
     preset=presets(_PAPER, _SMALL),
     spaces=("Box",),
     figures=("table-gravity", "fig-gravity"),

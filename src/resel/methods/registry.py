@@ -46,12 +46,19 @@ class Method:
     """The sizes of its networks, a frozen dataclass too."""
     encoder: str | None
     """The context encoder it has by default; None if it can have none."""
+    own_memory: bool = False
+    """Whether it has a memory of another kind in the place of a context encoder."""
     preset: Preset = defaults
     """Its settings by task."""
     spaces: tuple[Space, ...] = ("Box", "Discrete")
     """The actions it can learn."""
     figures: tuple[str, ...] = ()
     """Figures and tables of the paper in which it appears."""
+
+    @property
+    def memory(self) -> bool:
+        """Whether it can remember at all."""
+        return self.encoder is not None or self.own_memory
 
 
 METHODS.kind = Method

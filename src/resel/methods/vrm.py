@@ -266,6 +266,7 @@ METHOD = Method(
     settings=VRMSettings,
     network=VRMNetwork,
     encoder=None,
+    own_memory=True,
     preset=presets({"warmup_steps": 0, "learn_after": 1000, "pretraining_updates": 5000}, _SMALL),
     spaces=("Box",),
     figures=("table-pomdp", "fig-pomdp"),
