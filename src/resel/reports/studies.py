@@ -78,7 +78,8 @@ def _by_task(title: str, pairs: Sequence[tuple[str, RunRecord]]) -> list[Study]:
 def _named(task: str, groups: dict[Any, list[RunRecord]]) -> list[Group]:
     members = list(groups.values())
     return [
-        Group(task, label or telling_label(runs, members), runs) for (label, _), runs in groups.items()
+        Group(task, label or telling_label(runs, members), runs)
+        for (label, _), runs in groups.items()
     ]
 
 
