@@ -61,7 +61,7 @@ def test_the_pendulums_returns_are_those_of_the_results() -> None:
         if method.title in found and method.encoder is None and method.name != "vrm"
     ]
     assert f"{max(without)} to {min(without)}" in _line(f"| | {_COUNTS[len(without)]} without")
-    assert {found[n]["runs"] for n in names} == {"1"}
+    assert {found[n]["runs"] for n in names} == {"2"} and "2 seeds" in line
 
 
 def test_who_reads_rewards_is_as_in_the_results() -> None:
