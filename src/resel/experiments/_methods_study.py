@@ -22,9 +22,10 @@ _CARDS, _ON_CARDS = "popgym-RepeatPreviousEasy-v0", ("resel", "sac-gru", "sac-ml
 _BY_FIGURE = {"fig-gravity": "Pendulum-gravity-v0", "fig-meta": "TwoGoals-v0"}
 _STEPS: dict[Scale, int] = {"smoke": 3000, "cpu": 15_000, "paper": 15_000}
 _WORLD: dict[str, Any] = {"size": "tiny", "checkpoint_every": 5000}
-_EQUAL_TIME = 20
-"""Steps of an on-policy method that take the processor as long as one of RESeL, as `resel bench
-methods` finds it."""
+_EQUAL_TIME, _USUAL_FACTOR = {"a2c-gru": 95, "varibad": 50, "promp": 70}, 20
+"""How many times RESeL's steps take an on-policy method as long on the processor, evaluations with
+them, as these runs show it."""
+_LONG_EVALUATIONS = 20
 _LR_TASK, _LR_OWN = _HIDDEN, 3e-4
 
 
@@ -52,13 +53,14 @@ def _settings(method: Method, steps: int) -> Iterator[Setting]:
             reading = {**world, "steps": steps, "reward_input": True}
             yield Setting(task, reading, f"{method.title}, reading rewards", **named)
         if method.learner.on_policy and steps == _STEPS["cpu"]:
-            longer = {**world, "steps": _EQUAL_TIME * steps, "eval_every": steps}
+            longer = {**world, "steps": _EQUAL_TIME.get(method.name, _USUAL_FACTOR) * steps}
+            longer["eval_every"] = longer["steps"] // _LONG_EVALUATIONS
             yield Setting(task, longer, method.title, _at_length(task), **named)
 
 
 def _at_length(task: str) -> str:
     """Where on-policy methods are drawn that were given as much time."""
-    return f"{task}, {_EQUAL_TIME} times the steps"
+    return f"{task}, equal processor time"
 
 
 def methods_study(scale: Scale) -> Study:
@@ -71,8 +73,10 @@ def methods_study(scale: Scale) -> Study:
         if spec is not None
         for place in (spec.id, _at_length(spec.id))
     }
+    judged_by = {_at_length(spec.id): spec.id for spec in specs if spec is not None}
     seeds = (1, 2) if scale != "smoke" else (1,)
-    return Study(tuple(settings), seeds, numbers={"thresholds": thresholds})
+    numbers = {"thresholds": thresholds, "judged_by": judged_by}
+    return Study(tuple(settings), seeds, numbers=numbers)
 
 
 def others_rates_study(scale: Scale) -> Study:

@@ -32,11 +32,15 @@ def make_comparison(
 ) -> list[str]:
     """Curves, then table.csv and table.md: final returns, and what it took to a threshold."""
     files = make_curves(experiment, runs, folder)
-    rows, notes = [], []
-    for panel, here in grouped(runs, lambda run: run.member.setting.place).items():
-        given = study.numbers["thresholds"].get(panel)
-        threshold = _share_of_the_way(here) if given is None else given
-        if given is None and not math.isnan(threshold):
+    rows, notes, thresholds = [], [], study.numbers["thresholds"]
+    panels = grouped(runs, lambda run: run.member.setting.place)
+    for panel, here in panels.items():
+        given = thresholds.get(panel)
+        # The same steps in another panel are judged by what the task's first panel shows.
+        judged_by = study.numbers.get("judged_by", {}).get(panel, panel)
+        found = _share_of_the_way(panels.get(judged_by, [])) if given is None else math.nan
+        threshold = found if given is None else given
+        if judged_by == panel and not math.isnan(found):
             notes.append(
                 f"The threshold of {panel} is {_SHARE:.0%} of the way from a random policy, the "
                 "evaluation at step 0, to the best of these methods."
