@@ -24,8 +24,6 @@ RESULTS = Path(__file__).parent / "results" / "methods"
 _CLAIM = "Pendulum-V-v0"
 _HEADING = "## Curve\n"
 _BEGIN, _END = "<!-- written by write_methods.py -->\n", "<!-- until here -->"
-_PAGES = {"mf-lstm": "mf-gpt"}
-"""Methods that stand on the page of another one."""
 _HEAD = """# Methods
 
 Every method of the paper's tables and figures, and RESeL. `resel train TASK --method NAME` trains
@@ -42,7 +40,7 @@ number of the task, or `hidden`, the parameters the agent cannot see; neither re
 
 def page_of(method: Method) -> str:
     """The file of its page."""
-    return f"{_PAGES.get(method.name, method.name)}.md"
+    return f"{method.name}.md"
 
 
 def listing() -> str:
@@ -63,28 +61,19 @@ def listing() -> str:
     return _HEAD.format(own=own) + "".join(rows)
 
 
-def pages() -> dict[str, list[Method]]:
-    """By file, the methods that stand on it."""
-    found: dict[str, list[Method]] = {}
-    for method in own_methods():
-        found.setdefault(page_of(method), []).append(method)
-    return found
-
-
-def with_curves(text: str, methods: Sequence[Method]) -> str:
-    """A page whose last section is what its methods came to."""
+def with_curves(text: str, method: Method) -> str:
+    """A page whose last section is what its method came to."""
     before, heading, _ = text.partition(_HEADING)
-    assert heading, f"the page of {methods[0].name} has no section {_HEADING.strip()!r}"
-    names = ",".join(method.name for method in methods)
+    assert heading, f"the page of {method.name} has no section {_HEADING.strip()!r}"
     rows = [
         f"| {row['group']} | {row['panel']} | {_score(row)} | {row['runs']} |"
-        for row in _rows("finals.csv", [method.title for method in methods])
+        for row in _rows("finals.csv", [method.title])
     ]
-    lines = ["```bash", f"resel reproduce methods --scale cpu --methods {names}", "```", ""]
+    lines = ["```bash", f"resel reproduce methods --scale cpu --methods {method.name}", "```", ""]
     if not rows:
         return "\n".join([before + heading, *lines, "It has not been run yet.", ""])
     lines += [
-        f"![Returns while it learns]({_picture(methods).relative_to(FOLDER).as_posix()})",
+        f"![Returns while it learns]({_picture(method).relative_to(FOLDER).as_posix()})",
         "",
         "| method | task | final return | runs |",
         "|---|---|---|---|",
@@ -149,33 +138,32 @@ def _rows(file: str, groups: Sequence[str], column: str = "group") -> list[dict[
         return [row for row in csv.DictReader(opened) if row[column] in groups]
 
 
-def _picture(methods: Sequence[Method]) -> Path:
-    return FOLDER / "curves" / f"{page_of(methods[0]).removesuffix('.md')}.png"
+def _picture(method: Method) -> Path:
+    return FOLDER / "curves" / f"{method.name}.png"
 
 
-def draw_curves(methods: Sequence[Method]) -> None:
-    """What the methods of a page did, in colour, and RESeL beside them, in grey.
+def draw_curves(method: Method) -> None:
+    """What a method did, in colour, and RESeL beside it, in grey.
 
-    One that reads rewards beside them, if they do, where it was run.
+    One that reads rewards beside it, if it does, where it was run.
     """
-    titles = [method.title for method in methods]
     rows = _rows("curves.csv", _lines())
-    reading = any(map(_reads_rewards, titles)) and _ours() not in titles
-    places = list(dict.fromkeys(row["panel"] for row in rows if row["group"] in titles))
+    reading = _reads_rewards(method.title) and method.title != _ours()
+    places = list(dict.fromkeys(row["panel"] for row in rows if row["group"] == method.title))
     if not places:
         return
     figure, axes = panels(len(places), height=2.6)
     for ax, place in zip(axes, places, strict=True):
         there = {row["group"] for row in rows if row["panel"] == place}
         ours = _READING if reading and _READING in there else _ours()
-        for title in dict.fromkeys([*titles, ours]):
-            colour = {} if title in titles else {"color": "0.6"}
+        for title in dict.fromkeys([method.title, ours]):
+            colour = {} if title == method.title else {"color": "0.6"}
             _line(ax, rows, place, title, **colour)
         ax.set_title(place, fontsize=10)
         ax.set_xlabel(STEPS)
     axes[0].set_ylabel(EVALUATED)
     legend(figure, axes)
-    path = _picture(methods)
+    path = _picture(method)
     path.parent.mkdir(exist_ok=True)
     save(figure, path, dpi=100)
 
@@ -272,9 +260,9 @@ _COLUMNS = ("step", "mean", "standard_error")
 
 if __name__ == "__main__":
     (FOLDER / "README.md").write_text(listing(), encoding="utf-8")
-    for page, standing in pages().items():
-        text = (FOLDER / page).read_text(encoding="utf-8")
-        (FOLDER / page).write_text(with_curves(text, standing), encoding="utf-8")
+    for standing in own_methods():
+        page = FOLDER / page_of(standing)
+        page.write_text(with_curves(page.read_text(encoding="utf-8"), standing), encoding="utf-8")
         draw_curves(standing)
     draw_tasks()
     draw_claim()

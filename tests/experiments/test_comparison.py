@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +141,24 @@ def test_fewer_seeds_of_a_figure() -> None:
     assert with_seeds(figure, "smoke", 4) == figure
     with pytest.raises(ConfigError, match="at least 1"):
         with_seeds(figure, "smoke", 0)
+
+
+@pytest.mark.parametrize(
+    ("task", "methods", "settings", "why"),
+    [
+        ("Pendulum-V-v0", "resel,pearl", [], "PEARL .* Pendulum-V-v0"),
+        ("Pendulum-V-v0", "resel,osi", [], "OSI .* Pendulum-V-v0"),
+        ("Pendulum-V-v0", "resel,ppo-gru", ["num_envs=2"], "num_envs"),
+        ("Pendulum-V-v0", "resel,mf-gpt", ["longest_episode=50"], "MF-GPT .* 50"),
+        ("CartPole-v1", "resel,td7", [], "TD7 .* Discrete"),
+    ],
+)
+@pytest.mark.parametrize("more", [[], ["--dry-run"]], ids=["run", "dry-run"])
+def test_a_method_that_cannot_learn_there_is_refused_first(
+    task: str, methods: str, settings: list[str], why: str, more: list[str], capsys: Any
+) -> None:
+    words = ["compare", task, "--methods", methods, "--steps", "500", "--out", "out", *more]
+    assert main(words + (["--settings", *settings] if settings else [])) == 2
+    caught = capsys.readouterr()
+    assert re.search(why, caught.err.replace("\n", " "))
+    assert not Path("out").exists()

@@ -1,4 +1,4 @@
-"""Every method of ours has a page, and the list of methods is the registry's."""
+"""Every method of ours has a page of its own, and the list of methods is the registry's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ import pytest
 from resel.methods import Method, own_methods
 
 ROOT = Path(__file__).parents[2]
-_SECTIONS = ("## Source", "## Settings", "## Where it can act", "## Curve")
+_SECTIONS = (
+    "## Source",
+    "## Settings",
+    "## Where ours departs",
+    "## Where it can act",
+    "## Curve",
+)
+_LEAST_SENTENCES = 3
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +42,25 @@ def test_a_page_of_every_method(method: Method, writer: ModuleType) -> None:
     text = (writer.FOLDER / writer.page_of(method)).read_text(encoding="utf-8")
     assert f"--method {method.name}" in text or method.name == "resel"
     assert f"resel methods --show {method.name}" in text
-    missing = [section for section in _SECTIONS if section not in text]
-    assert not missing
+    sections = [line for line in text.splitlines() if line.startswith("## ")]
+    assert [section for section in sections if section in _SECTIONS] == list(_SECTIONS)
+    bodies = dict(zip(sections, re.split(r"^## .*$", text, flags=re.MULTILINE)[1:], strict=True))
+    assert not [section for section, body in bodies.items() if not body.strip()]
+
+
+@pytest.mark.parametrize("method", own_methods(), ids=lambda method: method.name)
+def test_a_page_opens_with_what_the_method_is(method: Method, writer: ModuleType) -> None:
+    text = (writer.FOLDER / writer.page_of(method)).read_text(encoding="utf-8")
+    title, opening, _ = text.split("\n\n", 2)
+    assert title.startswith("# ")
+    assert len(re.findall(r"[.!?](?=\s|$)", opening)) >= _LEAST_SENTENCES
+
+
+def test_every_page_is_that_of_one_method(writer: ModuleType) -> None:
+    found = {page.name for page in writer.FOLDER.glob("*.md")} - {"README.md"}
+    pages = [writer.page_of(method) for method in own_methods()]
+    assert len(set(pages)) == len(pages)
+    assert found == set(pages)
 
 
 def test_the_tables_of_the_results_are_those_of_the_data(writer: ModuleType) -> None:
@@ -49,9 +73,7 @@ def test_the_tables_of_the_results_are_those_of_the_data(writer: ModuleType) -> 
 def test_every_page_has_the_curve_of_the_results(method: Method, writer: ModuleType) -> None:
     page = writer.FOLDER / writer.page_of(method)
     text = page.read_text(encoding="utf-8")
-    assert writer.with_curves(text, writer.pages()[page.name]) == text, (
-        "run `python docs/write_methods.py`"
-    )
+    assert writer.with_curves(text, method) == text, "run `python docs/write_methods.py`"
     pictures = re.findall(r"!\[.*?\]\((curves/.*?)\)", text)
     shown = "It has not been run yet." not in text
     assert len(pictures) == shown

@@ -12,7 +12,14 @@ from torch import Tensor
 
 from resel.config import Config
 from resel.errors import ConfigError
-from resel.networks import Encoder, EncoderSpec, batch_norms, build_encoder, encoder_spec
+from resel.networks import (
+    Encoder,
+    EncoderSpec,
+    batch_norms,
+    build_encoder,
+    encoder_spec,
+    encoders,
+)
 
 WIDTH = 6
 KINDS: dict[str, dict[str, object]] = {
@@ -37,6 +44,10 @@ KINDS: dict[str, dict[str, object]] = {
     "smoothing-window": {"encoder": "smoothing", "smoothing_width": 2, "window": 21},
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def test_every_encoder_has_a_kind() -> None:
+    assert {spec.name for spec in encoders()[0]} == {kind["encoder"] for kind in KINDS.values()}
 
 
 def spec_of(kind: str) -> EncoderSpec:

@@ -67,7 +67,7 @@ class CompareArguments:
 def run(argv: Sequence[str]) -> int:
     """Bring all runs to their end and write the page."""
     arguments = tyro.cli(CompareArguments, args=argv, prog="resel compare", config=PLAIN)
-    from resel.experiments import COMPARISON, comparison
+    from resel.experiments import COMPARISON, check_methods, comparison
 
     experiment = comparison(
         arguments.task,
@@ -77,6 +77,8 @@ def run(argv: Sequence[str]) -> int:
         arguments.threshold,
         arguments.given,
     )
+    if not arguments.sweep.draw:
+        check_methods(experiment)
     name = short_name(arguments.task).replace("/", "-").replace(":", "-")
     out = arguments.out or Path("compare-output") / name
     command = shlex.join(["resel", "compare", *argv])

@@ -2,7 +2,7 @@
 
 from resel.experiments._settings import SCALES, Experiment, Setting, Study
 from resel.experiments.catalogue import CATALOGUE, choose, narrowed, with_preset, with_seeds
-from resel.experiments.comparison import COMPARISON, comparison
+from resel.experiments.comparison import COMPARISON, check_methods, comparison
 from resel.experiments.engines import (
     Entry,
     Ledger,
@@ -31,6 +31,7 @@ __all__ = [
     "Setting",
     "Study",
     "Sweep",
+    "check_methods",
     "check_out",
     "check_reachable",
     "choose",

@@ -9,10 +9,11 @@ from typing import Any
 from resel.agent import configure, usual_preset
 from resel.choices import Scale
 from resel.config import Config
-from resel.errors import ConfigError
+from resel.errors import ConfigError, ReselError
 from resel.experiments._settings import Experiment, Setting, Study
 from resel.methods import get_method, is_preset_file, read_preset
 from resel.tasks import full_name, get_task
+from resel.training import task_trainer
 
 COMPARISON: Scale = "cpu"
 """The one scale that a comparison has."""
@@ -62,6 +63,23 @@ def comparison(
     )
     title = f"{', '.join(method.title for method in chosen)} on {task}"
     return Experiment("comparison", title, "", "comparison", {COMPARISON: study})
+
+
+def check_methods(experiment: Experiment) -> None:
+    """Refuse a method that cannot learn in the environment it is compared in.
+
+    Every method is set up as its first run would be, so that nobody waits for the runs of the
+    others to be told.
+    """
+    study = experiment.studies[COMPARISON]
+    for setting in study.settings:
+        try:
+            with task_trainer(setting.config(study.seeds[0])) as trainer:
+                trainer.check_settings()
+        except ReselError as error:
+            raise ConfigError(
+                f"{setting.group} cannot be compared on {setting.task}, so nothing was run: {error}"
+            ) from error
 
 
 def _presets(methods: Sequence[str], task: str, preset: str | None) -> dict[str, str]:

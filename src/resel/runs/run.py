@@ -47,7 +47,7 @@ from resel.training import (
     damaged_if_wrong,
     describe_groups,
     is_good,
-    task_envs,
+    task_trainer,
     whole,
 )
 
@@ -78,7 +78,7 @@ class Run:
             else:
                 refuse_existing_run(path.absolute())
             # Before a new directory, so that what cannot start leaves nothing behind.
-            self.trainer = trainer or self._make_trainer()
+            self.trainer = trainer or self._open.enter_context(task_trainer(config))
             self._env = self.trainer.env
             self.trainer.check_settings()
             if held is None and trainer is None:
@@ -130,12 +130,6 @@ class Run:
                 "starts": starts_with_this(self.directory),
             }
         )
-
-    def _make_trainer(self) -> Trainer:
-        envs, evaluation = task_envs(self.config)
-        for env in (*envs, evaluation):
-            self._open.callback(env.close)
-        return Trainer(self.config, envs, evaluation)
 
     def _continue(self, force: bool) -> int | None:
         """Load the newest checkpoint that is good; its place in the metrics, None without one."""

@@ -22,7 +22,7 @@ from resel.training.score import (
     reached,
 )
 from resel.training.stopping import stopped_by
-from resel.training.trainer import Trainer, choose_device
+from resel.training.trainer import Trainer, choose_device, task_trainer
 from resel.training.validation import check_tensors, damaged_if_wrong, whole
 from resel.training.workload import (
     Workload,
@@ -74,5 +74,6 @@ __all__ = [
     "signal_of",
     "stopped_by",
     "task_envs",
+    "task_trainer",
     "whole",
 ]

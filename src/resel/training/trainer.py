@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, Protocol
 
@@ -23,6 +24,7 @@ from resel.training.actor import Actor
 from resel.training.clock import Clock
 from resel.training.collector import Collector
 from resel.training.divergence import DivergenceMonitor
+from resel.training.env_factory import task_envs
 from resel.training.evaluation import Evaluation
 from resel.training.evaluator import Evaluator
 from resel.training.exploration import Exploration
@@ -375,3 +377,13 @@ def annealed(step: int, steps: int, final: float) -> float:
     """1 in the first half of so many steps, then in a straight line to `final`, which remains."""
     share = min(1.0, max(0.0, 2 * step / steps - 1))
     return 1 + share * (final - 1)
+
+
+@contextmanager
+def task_trainer(config: Config) -> Iterator[Trainer]:
+    """A trainer of a config that names its task, and its environments as long as it is needed."""
+    envs, evaluation = task_envs(config)
+    with ExitStack() as opened:
+        for env in (*envs, evaluation):
+            opened.callback(env.close)
+        yield Trainer(config, envs, evaluation)
