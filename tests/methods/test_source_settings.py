@@ -90,7 +90,7 @@ def test_defaults_are_the_methods_own() -> None:
         ("varibad", "HalfCheetahVel-v0", {"rollout_steps": 400, "minibatches": 8}),
         ("varibad", "AntDir-v0", {"rollout_steps": 200, "minibatches": 1, "latent_size": 5}),
         ("varibad", "CheetahDir-v0", {"rollout_steps": 800, "epochs": 16, "bounded_mean": True}),
-        ("varibad-off", "HalfCheetahVel-v0", {"alpha": 0.2, "gamma": 0.99, "kl_weight": 1.0}),
+        ("varibad-off", "HalfCheetahVel-v0", {"alpha": 0.2, "gamma": 0.99, "kl_weight": 0.125}),
         ("varibad-off", "Wind-v0", {"alpha": 0.01, "gamma": 0.9, "decodes": "observation"}),
         ("varibad-off", "Wind-v0", {"lr_policy": 7e-5, "lr_vae": 1e-3, "elbo_terms": None}),
         ("td3-ofe", "Ant-v2", {"lr_critic": 1e-3, "lr_features": 3e-4, "feature_layers": 6}),
