@@ -97,10 +97,10 @@ def with_tables(page: str) -> str:
         lines = [
             f"### {place}",
             "",
-            "| method | reads rewards | final return |"
+            "| method | reads rewards | told | final return |"
             f" steps to {threshold or 'a threshold'} | minutes to it |"
-            " steps in all | minutes | runs |",
-            "|---|---|---|---|---|---|---|---|",
+            " steps in all | minutes | adaptation steps | runs |",
+            "|---|---|---|---|---|---|---|---|---|---|",
             *(f"| {' | '.join(_cells(row))} |" for row in here),
         ]
         parts.append("\n".join(lines))
@@ -116,10 +116,12 @@ def _cells(row: dict[str, str]) -> list[str]:
     return [
         f"**{row['method']}**" if row["method"].startswith(_ours()) else row["method"],
         "yes" if _reads_rewards(row["method"], row["panel"]) else "-",
+        row["told"] or "-",
         _score(row),
         *reached,
         number("steps", ",.0f"),
         number("cpu_minutes", ".1f"),
+        number("adaptation_steps", ",.0f"),
         row["runs"],
     ]
 

@@ -69,8 +69,11 @@ def test_steps_and_minutes_to_a_threshold(threshold: float | None, tmp_path: Pat
     for (method, seed), lines in curves.items():
         run = tmp_path / f"{method}-{seed}"
         lost = method == "lost"
+        if method == "slow":
+            lines[-2]["adaptation_steps"] = 1200
         write_run(run, lines, "diverged" if lost else "completed", cpu_seconds=600.0)
-        members.append(Member(run, Setting("a-task", group=method), seed, 60))
+        privileged = {"method": "pearl"} if method == "slow" else {}
+        members.append(Member(run, Setting("a-task", group=method, **privileged), seed, 60))
         status[run] = "diverged" if lost else "completed"
     study = Study((), (1, 2), numbers={"thresholds": {"a-task": threshold}})
     figure = Experiment("comparison", "A title", "", "comparison", {COMPARISON: study})
@@ -89,7 +92,10 @@ def test_steps_and_minutes_to_a_threshold(threshold: float | None, tmp_path: Pat
     assert slow["reached"] == ("1" if threshold else "0")
     assert slow["steps_to_threshold"] == slow["cpu_minutes_to_threshold"] == ""
     assert lost_row["mean"] == "" and lost_row["diverged"] == "1"
+    assert (quick["told"], quick["adaptation_steps"]) == ("", "")
+    assert (slow["told"], slow["adaptation_steps"]) == ("task", "1200")
     told = (tmp_path / "table.md").read_text()
+    assert "| task | 1,200 |" in told
     assert ("90% of the way" in told) == (threshold is None) and "nan" not in told
 
 

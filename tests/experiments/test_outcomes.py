@@ -136,8 +136,11 @@ def test_tables_stand_beside_the_papers(tmp_path: Path) -> None:
         write_run(run, lines(*[0.0] * 3, *[last] * 5, every=250_000))
         members.append(Member(run, Setting("Ant-gravity-v0"), seed, 2_000_000))
     other = tmp_path / "runs" / "escp"
-    write_run(other, lines(*[0.0] * 3, *[700.0] * 5, every=250_000))
-    members.append(Member(other, Setting("Ant-gravity-v0", group="ESCP"), 1, 2_000_000))
+    adapting = lines(*[0.0] * 3, *[700.0] * 5, every=250_000)
+    adapting[-2]["adaptation_steps"] = 4000
+    write_run(other, adapting)
+    setting = Setting("Ant-gravity-v0", group="ESCP", method="escp")
+    members.append(Member(other, setting, 1, 2_000_000))
     table = "table.meta_gravity_final"
     make("table", members, tmp_path / "out", table=table)
     ours, escp, *others = rows(tmp_path / "out" / "table.csv")
@@ -149,6 +152,8 @@ def test_tables_stand_beside_the_papers(tmp_path: Path) -> None:
     assert (ours["iqm_low"], ours["iqm_high"]) == ("1000.0", "1200.0")
     assert (escp["task"], escp["method"], escp["mean"]) == ("Ant-gravity-v0", "ESCP", "700.0")
     assert (escp["paper"], escp["runs"]) == ("3403.0", "1")
+    assert (ours["told"], ours["adaptation_steps"]) == ("", "")
+    assert (escp["told"], escp["adaptation_steps"]) == ("task", "4000")
     assert {row["task"] for row in others} == {
         "Ant-gravity-v0",
         *(f"{robot}-gravity-v2" for robot in ("HalfCheetah", "Hopper", "Humanoid", "Walker2d")),
@@ -158,8 +163,9 @@ def test_tables_stand_beside_the_papers(tmp_path: Path) -> None:
     text = (tmp_path / "out" / "table.md").read_text()
     assert (
         "| Ant-gravity-v0 | 2,000,000 | RESeL | 1100 ± 100 | 1100 [1000, 1200] | 2 | 0 | 5949 ± 314"
-        in text
+        " | - | - |" in text
     )
+    assert " | task | 4,000 |" in text
 
 
 def test_tables_end_with_averages(tmp_path: Path) -> None:

@@ -14,6 +14,13 @@ from resel.analysis.runs import points
 from resel.analysis.statistics import interquartile_estimate, mean_and_error
 from resel.experiments._settings import Experiment, Study
 from resel.experiments.outcomes._curves import by_cell, make_curves, write_rows
+from resel.experiments.outcomes._fairness import (
+    FAIRNESS,
+    PRIVILEGES,
+    adaptation_steps,
+    privileges,
+    told,
+)
 from resel.experiments.outcomes._markdown import count, page, score, short
 from resel.experiments.outcomes._reading import RunData, diverged, grouped
 
@@ -21,7 +28,7 @@ Row = dict[str, Any]
 _COLUMNS = (
     *("panel", "method", "mean", "standard_error", "threshold", "reached"),
     *("steps_to_threshold", "cpu_minutes_to_threshold", "steps", "cpu_minutes"),
-    *("runs", "diverged", "iqm", "iqm_low", "iqm_high"),
+    *("runs", "diverged", "iqm", "iqm_low", "iqm_high", "told", "adaptation_steps"),
 )
 _SHARE = 0.9
 """Of the way from a random policy to the best method, where a task has no threshold of its own."""
@@ -81,6 +88,7 @@ def _rows(panel: str, runs: Sequence[RunData], threshold: float) -> list[Row]:
             *_medians(reached, len(own)),
             *(median(steps) if steps else None, median(seconds) / 60 if seconds else None),
             *(len(finals), diverged(own), *interquartile_estimate([finals])),
+            *(told(own[0].member.setting), adaptation_steps(own)),
         )
         rows.append(dict(zip(_COLUMNS, cells, strict=True)))
     return sorted(rows, key=_rank)
@@ -125,17 +133,17 @@ def _text(experiment: Experiment, rows: Sequence[Row], notes: Sequence[str]) -> 
                 *(short(row["threshold"]), f"{row['reached']}"),
                 *("-" if steps is None else count(steps), score(minutes)),
                 *(score(row["steps"]) if row["steps"] is None else count(row["steps"]),),
-                score(row["cpu_minutes"]),
+                *(score(row["cpu_minutes"]), *privileges(row)),
             ]
         )
     head = (
         *("task", "method", "final return", "interquartile mean [95 %]", "runs", "diverged"),
         *("threshold", "reached", "steps to it", "processor minutes to it"),
-        *("steps in all", "processor minutes in all"),
+        *("steps in all", "processor minutes in all", *PRIVILEGES),
     )
     about = (
         "Final returns are means of the last five evaluations, ± standard error over the runs that "
         "did not diverge. Steps and processor minutes are medians over the runs; none is given "
         "where half of them did not reach the threshold."
     )
-    return page(experiment.title, head, lines, about, *notes)
+    return page(experiment.title, head, lines, about, FAIRNESS, *notes)

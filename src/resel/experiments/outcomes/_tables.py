@@ -12,13 +12,23 @@ from resel.analysis.paper import PaperNumber, paper_table, same_task
 from resel.analysis.statistics import interquartile_estimate, mean_and_error
 from resel.experiments._settings import Experiment, Study
 from resel.experiments.outcomes._curves import write_rows
+from resel.experiments.outcomes._fairness import (
+    FAIRNESS,
+    PRIVILEGES,
+    adaptation_steps,
+    privileges,
+    told,
+)
 from resel.experiments.outcomes._markdown import page, score, short
 from resel.experiments.outcomes._reading import RunData, grouped
 
 Row = dict[str, Any]
 Marks = Sequence[int | None]
 _SCORES = ("mean", "standard_error", "iqm", "iqm_low", "iqm_high")
-_COLUMNS = ("task", "step", "method", *_SCORES, "runs", "diverged", "paper", "paper_error")
+_COLUMNS = (
+    *("task", "step", "method", *_SCORES, "runs", "diverged", "paper", "paper_error"),
+    *("told", "adaptation_steps"),
+)
 _RESEL = "RESeL"
 
 
@@ -52,6 +62,8 @@ def _ours(runs: Sequence[RunData], marks: Marks, printed: Sequence[PaperNumber])
                 row: Row = {"task": task, "step": step, "method": method}
                 row |= dict(zip(_SCORES, scores, strict=True))
                 row |= {"runs": len(values), "diverged": _lost(here, mark)}
+                row["told"] = told(here[0].member.setting)
+                row["adaptation_steps"] = adaptation_steps(here)
                 yield row | _printed(task, step, method, printed)
 
 
@@ -124,7 +136,10 @@ def _only_in_paper(rows: Sequence[Row], printed: Sequence[PaperNumber]) -> Itera
 
 
 def _markdown(experiment: Experiment, rows: Sequence[Row]) -> str:
-    head = ("task", "steps", "method", "ours", "interquartile mean", "runs", "diverged", "paper")
+    head = (
+        *("task", "steps", "method", "ours", "interquartile mean", "runs", "diverged", "paper"),
+        *PRIVILEGES,
+    )
     lines = []
     for row in rows:
         ours = ["-"] * 4
@@ -136,5 +151,7 @@ def _markdown(experiment: Experiment, rows: Sequence[Row]) -> str:
             ours = [score(row["mean"], row["standard_error"]), spread]
             ours += [str(row["runs"]), str(row["diverged"])]
         paper = score(row.get("paper"), row.get("paper_error"))
-        lines.append([row["task"], f"{row['step']:,}", row["method"], *ours, paper])
-    return page(experiment.title, head, lines, "Mean ± standard error over runs that got there.")
+        place = (row["task"], f"{row['step']:,}", row["method"])
+        lines.append([*place, *ours, paper, *privileges(row)])
+    about = "Mean ± standard error over runs that got there."
+    return page(experiment.title, head, lines, about, FAIRNESS)
