@@ -79,7 +79,7 @@ class Registry(Generic[Item]):
         if plugins is not None and name not in self._loaded:
             return self._load(plugins)
         if not known or name not in self._items:
-            near = difflib.get_close_matches(str(name), self.names(), n=3)
+            near = difflib.get_close_matches(str(name).lower(), self.names(), n=3)
             hint = f"Did you mean {', '.join(near)}?" if near else ""
             raise ConfigError(
                 f"There is no {self._what} {name!r}. {hint or 'Choose one of ' + self.listed()}"

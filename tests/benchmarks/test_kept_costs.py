@@ -10,7 +10,8 @@ import pytest
 
 from resel.benchmarks import KeptCosts, UpdateCost, kept_costs
 from resel.config import Config
-from resel.data import PerEpisode, PerRollout, PerStep, Pretrained
+from resel.data import Moment, PerEpisode, PerRollout, PerStep, Pretrained
+from resel.methods._assessment import Assessment
 
 TMAZE = Config.build("TMaze-v0", {"width": 16})
 COST = UpdateCost(0.25, 1000, 10, PerStep(0.5, after=7))
@@ -55,6 +56,16 @@ def test_a_schedule_that_counts_is_kept_as_it_begins(tmp_path: Path) -> None:
     assert found is not None and isinstance(found.schedule, Pretrained)
     assert found.schedule.made() == 0
     assert (found.schedule.first, found.schedule.then) == (500, PerStep(1.0))
+
+
+def test_a_schedule_that_heeds_returns_is_kept_as_in_the_long_run(tmp_path: Path) -> None:
+    config = Config.build("Pendulum-v1", {"method": "td7"})
+    schedule = Assessment(config.training, 1, lambda: None)
+    KeptCosts(folder=tmp_path).keep(config, 1, UpdateCost(1.0, 1, 1, schedule))
+    found = KeptCosts(folder=tmp_path).find(config, 1)
+    assert found is not None
+    moment = Moment(0, 1000, 0, 800)
+    assert found.schedule.due(moment) == schedule.due(moment) == 800
 
 
 def test_costs_of_other_versions_are_not_taken(

@@ -88,6 +88,7 @@ def test_sizes_of_every_method(method: str, size: Any) -> None:
     ("flags", "told"),
     [
         (["--method", "resell"], "There is no method 'resell'. Did you mean resel"),
+        (["--method", "PPO-GRU"], "There is no method 'PPO-GRU'. Did you mean ppo-gru"),
         (["--method=zzz"], "There is no method 'zzz'. Choose one of resel"),
         (["--encoder", "grru"], "There is no encoder 'grru'. Did you mean gru"),
         (["--encoder", "zzz"], "Choose one of mamba, gru, lstm, mlp"),

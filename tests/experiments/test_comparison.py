@@ -106,7 +106,8 @@ def test_from_the_command_to_a_page(tmp_path: Path, capsys: Any) -> None:
     flags += ["--eval-episodes", "2", "--out", "out", "--jobs", "2", "--settings", *words]
     assert main(["compare", "TMaze-v0", *flags]) == 0
     said = capsys.readouterr().out
-    assert "Plan in out" in said and "2 runs completed" in said and "cpu minutes to it" in said
+    assert "Plan in out" in said and "2 runs completed" in said and "cpu min to it" in said
+    assert re.search(r"reached 0\.\d+ +steps to it", said) and "± -" not in said
     page = (tmp_path / "out" / "comparison.html").read_text()
     assert "RESeL" in page and "SAC-MLP" in page and "cpu minutes</button>" in page
     record = json.loads((tmp_path / "out" / "comparison" / "experiment.json").read_text())

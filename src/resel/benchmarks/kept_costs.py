@@ -57,7 +57,8 @@ class KeptCosts:
 
     def keep(self, config: Config, threads: int, cost: UpdateCost) -> None:
         """Remember a cost, unless its code is not ours to know the changes of."""
-        schedule = _schedule_to(cost.schedule)
+        # One that depends on what happens says what is due in the long run.
+        schedule = _schedule_to(getattr(cost.schedule, "ahead", cost.schedule))
         if schedule is None or not _is_ours(config):
             return
         numbers = {"seconds": cost.seconds, "memory": cost.memory, "saved": cost.saved}

@@ -6,6 +6,7 @@ from rich.table import Table
 
 from resel.cli.console import OUT, announce_compilation, escape, warn
 from resel.config import Config, TrainingConfig
+from resel.data import PerRollout, Schedule
 from resel.methods import Learner, get_method
 from resel.runs import Run, format_bytes
 from resel.training import compiles_beside, describe_groups
@@ -65,8 +66,8 @@ def _plan(run: Run) -> Table:
     table = Table(box=None, show_header=False)
     for name, text in (
         *_of_environments(settings),
-        ("warm-up", f"{settings.warmup_steps:,} steps with random actions"),
-        ("batch", f"{learner.sampler}; updates per step: {settings.updates_per_step:g}"),
+        *_of_warmup(settings),
+        ("batch", f"{learner.sampler}; {_updates(learner.schedule, settings.updates_per_step)}"),
         ("horizon", f"{ahead}{ends}"),
         *_of_critic(learner),
         ("evaluation", _evaluates(settings)),
@@ -74,6 +75,19 @@ def _plan(run: Run) -> Table:
     ):
         table.add_row(name, text)
     return table
+
+
+def _of_warmup(settings: TrainingConfig) -> list[tuple[str, str]]:
+    steps = settings.warmup_steps
+    return [("warm-up", f"{steps:,} steps with random actions")] if steps else []
+
+
+def _updates(schedule: Schedule, per_step: float) -> str:
+    """How often, for methods that learn along the way and for those that wait for a rollout."""
+    if not isinstance(schedule, PerRollout):
+        return f"updates per step: {per_step:g}"
+    made = schedule.updates + schedule.further
+    return f"{made:,} {'update' if made == 1 else 'updates'} every {schedule.steps:,} steps"
 
 
 def _of_environments(settings: TrainingConfig) -> list[tuple[str, str]]:

@@ -21,7 +21,10 @@ from resel.tasks import short_name
 _OWN = ("steps", "size", "encoder", "eval_every", "eval_episodes", "env_kwargs")
 """Settings that have a flag here; others are given with --settings."""
 
-_SHOWN = ("method", "return", "reached", "steps to it", "cpu minutes to it", "cpu minutes in all")
+_SHOWN = (
+    *("method", "return", "reached {}", "steps to it"),
+    *("cpu min to it", "cpu min in all"),
+)
 
 
 @dataclass(frozen=True)
@@ -93,12 +96,16 @@ def _show(out: Path, name: str) -> None:
     """The essence of the table on the screen, and where the page is."""
     path = out / name / "table.csv"
     if path.is_file():
-        table = Table(*_SHOWN, box=None)
-        for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
-            score = f"{_short(row['mean'])} ± {_short(row['standard_error'])}"
+        rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+        threshold = _short(rows[0]["threshold"]) if rows else "-"
+        table = Table(*(name.format(threshold) for name in _SHOWN), box=None)
+        for row in rows:
+            error = f" ± {_short(row['standard_error'])}" if row["standard_error"] else ""
+            score = f"{_short(row['mean'])}{error}"
             reached = f"{row['reached']} of {int(row['runs']) + int(row['diverged'])}"
-            costs = (row["steps_to_threshold"], row["cpu_minutes_to_threshold"], row["cpu_minutes"])
-            table.add_row(row["method"], score, reached, *map(_short, costs))
+            minutes = (row["cpu_minutes_to_threshold"], row["cpu_minutes"])
+            steps = _short(row["steps_to_threshold"])
+            table.add_row(row["method"], score, reached, steps, *map(_minutes, minutes))
         OUT.print()
         print_table(table)
     from resel.reports import make_report
@@ -106,6 +113,10 @@ def _show(out: Path, name: str) -> None:
     page = out / "comparison.html"
     make_report(out).write(page)
     OUT.print(f"Page: {page}", soft_wrap=True)
+
+
+def _minutes(text: str) -> str:
+    return f"{float(text):,.1f}" if text else "-"
 
 
 def _short(text: str) -> str:

@@ -54,7 +54,8 @@ def comparison(
         planned.append(Setting(task, own, method.title, preset=preset, method=method.name))
     for name in given:
         if not any(name in setting.overrides for setting in planned):
-            raise ConfigError(f"None of the methods compared has a setting {name!r}.")
+            what = "a context encoder" if name == "encoder" else f"a setting {name!r}"
+            raise ConfigError(f"None of the methods compared has {what}: leave it out.")
     spec = get_task(task)
     if threshold is None and spec is not None:
         threshold = spec.threshold

@@ -141,7 +141,8 @@ def _cost_of(
         cost = kept.find(config, threads) if kept else None
         if cost is None:
             if tell is not None:
-                tell(f"Measuring an update: {run_label(config)}, as on {short_name(config.task)}")
+                what = ", ".join(dict.fromkeys([config.method, run_label(config)]))
+                tell(f"Measuring an update: {what}, as on {short_name(config.task)}")
             cost = measure_cost(config, threads)
             if kept is not None:
                 kept.keep(config, threads, cost)

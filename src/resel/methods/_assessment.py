@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from resel.config import TrainingConfig
-from resel.data import Moment
+from resel.data import Moment, PerEpisode
 
 _FIELDS = ("episodes", "steps", "since", "lowest", "best", "needed")
 
@@ -34,13 +34,18 @@ class Assessment:
         self.needed = float(needed)
         """Episodes that it takes."""
 
+    @property
+    def ahead(self) -> PerEpisode:
+        """What is due in the long run, whatever the returns."""
+        return PerEpisode(self._rate)
+
     def due(self, moment: Moment) -> int:
         """Take in the episodes that ended; the updates to make now.
 
         Who looks ahead knows no episodes, but how many steps they will have: each brings its share.
         """
         if not moment.ended:
-            return math.floor((moment.finished - moment.finished_before) * self._rate)
+            return self.ahead.due(moment)
         judged = False
         for trajectory in moment.ended:
             begun = moment.step - len(trajectory) * self._envs

@@ -28,7 +28,7 @@ def overview_parts(
         parts.append(
             paragraph(
                 "Ahead by: the difference of the two means, ± its standard error over runs. A "
-                "lead that is smaller than that is none.",
+                "lead that is smaller than that is none, and one seed each shows none either.",
                 "note",
             )
         )

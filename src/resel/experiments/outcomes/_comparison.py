@@ -142,8 +142,9 @@ def _text(experiment: Experiment, rows: Sequence[Row], notes: Sequence[str]) -> 
         *("steps in all", "processor minutes in all", *PRIVILEGES),
     )
     about = (
-        "Final returns are means of the last five evaluations, ± standard error over the runs that "
-        "did not diverge. Steps and processor minutes are medians over the runs; none is given "
-        "where half of them did not reach the threshold."
+        "Final returns are means of the last five evaluations, or of as many as there were after "
+        "the first update, ± standard error over the runs that did not diverge. Steps and "
+        "processor minutes are medians over the runs; none is given where half of them did not "
+        "reach the threshold."
     )
     return page(experiment.title, head, lines, about, FAIRNESS, *notes)
