@@ -12,6 +12,7 @@ from resel.benchmarks import KeptCosts, UpdateCost, kept_costs
 from resel.config import Config
 from resel.data import Moment, PerEpisode, PerRollout, PerStep, Pretrained
 from resel.methods._assessment import Assessment
+from resel.tasks.source_files import run_file
 
 TMAZE = Config.build("TMaze-v0", {"width": 16})
 COST = UpdateCost(0.25, 1000, 10, PerStep(0.5, after=7))
@@ -38,6 +39,18 @@ def test_a_cost_is_found_again(tmp_path: Path) -> None:
     assert later.find(TMAZE.replace(env_kwargs={"length": 40}), 1) is None
     assert later.find(Config.build("CartPole-V-v0", {"width": 16}), 1) is None
     assert KeptCosts(again=True, folder=folder).find(TMAZE, 1) is None
+
+
+def test_costs_in_a_file_of_ones_own_are_kept_until_it_changes(tmp_path: Path) -> None:
+    file, folder = tmp_path / "mine.py", tmp_path / "costs"
+    file.write_text("first = 1\n")
+    config = Config.build(f"{file}:Mine", {"width": 16})
+    KeptCosts(folder=folder).keep(config, 1, COST)
+    assert KeptCosts(folder=folder).find(config, 1) == COST
+    file.write_text("second = 2\n")
+    run_file(file)
+    assert KeptCosts(folder=folder).find(config, 1) is None
+    assert not KeptCosts.keeps(Config.build("a.module:Mine", {"width": 16}))
 
 
 @pytest.mark.parametrize(

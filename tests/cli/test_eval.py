@@ -77,8 +77,18 @@ def test_eval_at_another_length(finished: Path, capsys: Any) -> None:
     told = capsys.readouterr().out.splitlines()
     assert "episodes of 41 steps" in told[0]
     assert told[3] == "Not as in the evaluations of its training: length=40 (was 20)"
+    assert len(told) == 4
     assert main([*command[:-1], "length=20"]) == 0  # said again, but the same
     assert "Not as in" not in capsys.readouterr().out
+
+
+def test_a_limit_of_the_training_still_holds(capsys: Any) -> None:
+    settings = {"width": 8, "head_width": 8, "embedding": 4, "warmup_steps": 20}
+    RESeL("TMaze-v0", encoder="gru", max_episode_steps=15, **settings).save("cut")
+    assert main(["eval", "cut", "--episodes", "1", "--env-kwargs", "length=40"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert "episodes of 15 steps" in told[0]
+    assert told[-1] == "As in its training, episodes are cut after 15 steps (max_episode_steps)."
 
 
 @pytest.mark.parametrize(

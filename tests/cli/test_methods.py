@@ -98,6 +98,17 @@ def test_meanings_of_fields_and_of_inherited_ones(capsys: Any) -> None:
     assert "unseen" not in field_meanings(made)
 
 
+def test_one_by_its_name_and_those_for_some_actions(capsys: Any) -> None:
+    assert main(["methods", "td7"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("td7: TD7")
+    assert main(["methods", "--show", "td7"]) == 0 and capsys.readouterr().out == shown
+    assert main(["methods", "--actions", "Discrete", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found and all("Discrete" in method["spaces"] for method in found)
+    assert "td7" not in {method["name"] for method in found}
+
+
 def test_a_name_that_is_not_there(capsys: Any) -> None:
     assert f"Did you mean {METHODS[0]}" in refused(capsys, "methods", "--show", METHODS[0] + "x")
 

@@ -19,7 +19,7 @@ from resel.experiments import COMPARISON, comparison, narrowed, with_seeds
 from resel.experiments._settings import Experiment, Setting, Study
 from resel.experiments.engines import Status
 from resel.experiments.outcomes import make_outcome
-from resel.experiments.plan import Member
+from resel.experiments.plan import Member, run_name
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -94,9 +94,27 @@ def test_steps_and_minutes_to_a_threshold(threshold: float | None, tmp_path: Pat
     assert lost_row["mean"] == "" and lost_row["diverged"] == "1"
     assert (quick["told"], quick["adaptation_steps"]) == ("", "")
     assert (slow["told"], slow["adaptation_steps"]) == ("task", "1200")
+    assert (quick["reads_rewards"], slow["reads_rewards"]) == ("", "yes")
+    # Two runs of a method have a mean and no interval.
+    assert float(quick["iqm"]) == pytest.approx(9.6) and quick["iqm_low"] == ""
     told = (tmp_path / "table.md").read_text()
-    assert "| task | 1,200 |" in told
+    assert "| yes | task | 1,200 |" in told and "| 9.6 |" in told
     assert ("90% of the way" in told) == (threshold is None) and "nan" not in told
+
+
+def test_no_threshold_where_nobody_is_ahead_of_an_untrained_policy(tmp_path: Path) -> None:
+    lines = evaluated(0, 1, 1, 1, 1, 1, 1)
+    for line in lines:
+        if line["kind"] == "eval":
+            line["return_std"] = 5.0  # over 10 episodes: two standard errors are 3.2
+    write_run(tmp_path / "one", lines, "completed", cpu_seconds=600.0)
+    member = Member(tmp_path / "one", Setting("a-task", group="one"), 1, 60)
+    study = Study((), (1,), numbers={"thresholds": {"a-task": None}})
+    figure = Experiment("comparison", "A title", "", "comparison", {COMPARISON: study})
+    make_outcome(figure, COMPARISON, [member], {member.run: "completed"}, tmp_path)
+    assert "a-task has no threshold: no method is ahead" in (tmp_path / "table.md").read_text()
+    (row,) = csv.DictReader((tmp_path / "table.csv").read_text().splitlines())
+    assert row["threshold"] == "" and row["reached"] == "0"
 
 
 def test_from_the_command_to_a_page(tmp_path: Path, capsys: Any) -> None:
@@ -164,8 +182,47 @@ def test_fewer_seeds_of_a_figure() -> None:
 def test_a_method_that_cannot_learn_there_is_refused_first(
     task: str, methods: str, settings: list[str], why: str, more: list[str], capsys: Any
 ) -> None:
-    words = ["compare", task, "--methods", methods, "--steps", "500", "--out", "out", *more]
+    words = ["compare", task, "--methods", methods, "--steps", "5000", "--out", "out", *more]
     assert main(words + (["--settings", *settings] if settings else [])) == 2
     caught = capsys.readouterr()
     assert re.search(why, caught.err.replace("\n", " "))
     assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--threshold", "nan"], "--threshold nan is no return"),
+        (["--threshold", "inf"], "--threshold inf is no return"),
+        (["--settings", "seed=4"], "--settings seed=... has a flag of its own: --seeds"),
+        (["--settings", "steps=9"], "has a flag of its own: --steps"),
+        (["--settings", "gama=0.9"], "has a setting 'gama': did you mean 'gamma'?"),
+        (["--eval-every", "0"], "Nothing is compared with eval_every=0"),
+        (["--eval-episodes", "0"], "eval_episodes=0"),
+        (["--draw"], "There is nothing to draw"),
+        (["--steps", "500"], "A run of 500 steps would learn nothing"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(flags: list[str], told: str, capsys: Any) -> None:
+    words = ["--methods", "sac-mlp", "--seeds", "1", "--steps", "3000", *flags]
+    assert main(["compare", "TMaze-v0", *words]) == 2
+    assert told in " ".join(capsys.readouterr().err.split())
+    assert not Path("compare-output").exists()
+
+
+def test_a_changed_file_is_another_environment(tmp_path: Path) -> None:
+    file = tmp_path / "maze.py"
+    text = "from resel.tasks.tmaze import TMazeEnv\n\nclass Maze(TMazeEnv):\n    pass\n"
+    file.write_text(text)
+    task = f"{file}:Maze"
+
+    def name() -> str:
+        study = comparison(task, ["sac-mlp"], 1, settings={"steps": 3000}).studies[COMPARISON]
+        return run_name(study.settings[0].config(1))
+
+    first = name()
+    assert name() == first
+    file.write_text(text + "    prize = 100\n")
+    assert name() != first
+    file.write_text(text)
+    assert name() == first

@@ -56,7 +56,7 @@ def test_a_run_that_was_stopped_early_has_ended(tmp_path: Path) -> None:
     page = read_report(runs, tmp_path)
     assert _states(page) == [("good", "1 completed"), ("good", "1 stopped early")]
     row = page.named("task", "TMaze-v0")
-    assert (row["best"], row["finished"]) == ("gru", "2 of 2") and "Nothing failed." in page.text
+    assert (row["best"], row["finished"]) == ("gru, of a single seed", "2 of 2") and "Nothing failed." in page.text
 
 
 def test_labels_name_what_differs(tmp_path: Path) -> None:
@@ -90,6 +90,10 @@ def test_who_won_and_by_how_much(tmp_path: Path) -> None:
     pole = page.named("task", "CartPole-V-v0")
     assert (pole["best"], pole["ahead by"], pole["finished"]) == ("gru", "–", "0 of 1, 1 failed")
     assert "Events: 1, listed below." in page.text
+    # A lead that is no larger than its error is none.
+    write_run(runs / "weak-3", [0.0, 40.0], encoder="mamba", seed=3)
+    again = read_report(runs, tmp_path).named("task", "TMaze-v0")
+    assert again["best"] == "no lead to speak of: gru" and again["ahead by"].startswith("0.6667 ±")
     # The best stands first in the table of its task.
     methods = [row["method"] for row in page.named_rows if "method" in row]
     assert methods == ["gru", "gru", "mamba"]

@@ -167,6 +167,12 @@ class Agent:
         elif method not in (None, config.method):
             raise ConfigError(f"The config is for {config.method}, not for {method}.")
         config = named_by_task(config if config.task == task else config.replace(task=task))
+        if config.training.env_kwargs and not task:
+            raise ConfigError(
+                f"env_kwargs={config.training.env_kwargs} are for an environment that is made by "
+                "its name: name it, as in 'my_env.py:MyEnv', or give a function that makes it with "
+                "them, as in functools.partial(MyEnv, length=40)."
+            )
         self._start(env, config, signal_of(config, function))
 
     def _start(

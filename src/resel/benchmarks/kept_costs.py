@@ -21,6 +21,7 @@ from resel.errors import ReselError
 from resel.methods import get_method
 from resel.networks import encoder_spec
 from resel.runs import numeric_machine, write_json
+from resel.tasks import source_digest
 
 _SCHEDULES = {kind.__name__: kind for kind in (PerStep, PerEpisode, PerRollout, Pretrained)}
 _UPDATE = ("data", "losses", "methods", "networks", "optim", "training")
@@ -59,7 +60,7 @@ class KeptCosts:
         """Remember a cost, unless its code is not ours to know the changes of."""
         # One that depends on what happens says what is due in the long run.
         schedule = _schedule_to(getattr(cost.schedule, "ahead", cost.schedule))
-        if schedule is None or not _is_ours(config):
+        if schedule is None or not self.keeps(config):
             return
         numbers = {"seconds": cost.seconds, "memory": cost.memory, "saved": cost.saved}
         self._found[_key(config, threads)] = {"task": config.task, **numbers, "schedule": schedule}
@@ -67,6 +68,17 @@ class KeptCosts:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             merged = self._read() | self._found  # another process may have measured meanwhile
             write_json(self._path, {"versions": self._versions, "costs": merged})
+
+    @staticmethod
+    def keeps(config: Config) -> bool:
+        """Whether method, encoder and environment change only with what is compared: versions,
+        and the file of an environment."""
+        kinds: list[type[Any]] = [get_method(config.method).settings]
+        if config.encoder is not None:
+            kinds.append(encoder_spec(config.encoder).settings)
+        if not all(kind.__module__.startswith("resel.") for kind in kinds):
+            return False
+        return ":" not in config.task or source_digest(config.task) is not None
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -89,15 +101,8 @@ def _key(config: Config, threads: int) -> str:
     """The same for the same sizes of the environment besides."""
     training = config.training
     world = (config.task, training.env_kwargs, training.max_episode_steps)
-    return _digest([cost_key(config, threads), *world])
-
-
-def _is_ours(config: Config) -> bool:
-    """Whether method, encoder and environment change only with the versions that are compared."""
-    kinds: list[type[Any]] = [get_method(config.method).settings]
-    if config.encoder is not None:
-        kinds.append(encoder_spec(config.encoder).settings)
-    return ":" not in config.task and all(k.__module__.startswith("resel.") for k in kinds)
+    source = source_digest(config.task)
+    return _digest([cost_key(config, threads), *world, *([] if source is None else [source])])
 
 
 def _schedule_to(schedule: Schedule) -> dict[str, Any] | None:

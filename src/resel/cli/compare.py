@@ -16,10 +16,18 @@ from resel.cli._arguments import PLAIN, names_in, word
 from resel.cli._sweeps import SweepArguments, run_sweep
 from resel.cli.console import OUT, print_table
 from resel.config import Count, EnvKwargs
+from resel.errors import ConfigError
 from resel.tasks import short_name
 
-_OWN = ("steps", "size", "encoder", "eval_every", "eval_episodes", "env_kwargs")
+_OWN = (
+    *("steps", "size", "encoder", "eval_every", "eval_episodes"),
+    *("max_episode_steps", "env_kwargs"),
+)
 """Settings that have a flag here; others are given with --settings."""
+_FLAGS = {name: f"--{name.replace('_', '-')}" for name in (*_OWN, "preset")} | {
+    "seed": "--seeds",
+    "method": "--methods",
+}
 
 _SHOWN = (
     *("method", "return", "reached {}", "steps to it"),
@@ -40,8 +48,8 @@ class CompareArguments:
     steps: Annotated[Count | None, word("INT")] = None
     """Environment steps of each run; those of the task's preset if not given."""
     threshold: Annotated[float | None, word("FLOAT")] = None
-    """The return that counts as reached; the task's own if not given, else 90 % of the way from a
-    random policy to the best method."""
+    """The return that counts as reached; the task's own if not given, else 90 % of the way from an
+    untrained policy to the best method."""
     size: Annotated[str | None, word("{paper,small,tiny}")] = None
     """Network size, as a factor on each method's own."""
     encoder: Annotated[str | None, word("NAME")] = None
@@ -52,6 +60,8 @@ class CompareArguments:
     """Steps between evaluations."""
     eval_episodes: Annotated[Count | None, word("INT")] = None
     """Episodes of an evaluation."""
+    max_episode_steps: Annotated[Count | None, word("INT")] = None
+    """Episodes are cut after so many steps, where the environment does not say when itself."""
     env_kwargs: EnvKwargs = field(default_factory=dict)
     """Arguments of the environment."""
     settings: EnvKwargs = field(default_factory=dict)
@@ -63,8 +73,12 @@ class CompareArguments:
     @property
     def given(self) -> dict[str, Any]:
         """Settings that were asked for."""
+        for name in self.settings:
+            if name in _FLAGS:
+                raise ConfigError(f"--settings {name}=... has a flag of its own: {_FLAGS[name]}.")
         own = {name: getattr(self, name) for name in _OWN}
-        return {**self.settings, **{name: value for name, value in own.items() if value}}
+        asked = {name: value for name, value in own.items() if value not in (None, {})}
+        return {**self.settings, **asked}
 
 
 def run(argv: Sequence[str]) -> int:

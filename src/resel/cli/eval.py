@@ -90,6 +90,11 @@ def run(argv: Sequence[str]) -> int:
     if changes:
         words = ", ".join(f"{name}={value}" for name, value in changes.items())
         OUT.print(escape(f"Not as in the evaluations of its training: {words}"), soft_wrap=True)
+        if (limit := config.training.max_episode_steps) is not None:
+            OUT.print(
+                f"As in its training, episodes are cut after {limit:,} steps (max_episode_steps).",
+                soft_wrap=True,
+            )
     return 0
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.table import Column, Table
@@ -24,36 +24,41 @@ if TYPE_CHECKING:
 class MethodsArguments:
     """List the methods and context encoders, those of installed packages too."""
 
+    method: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="[METHOD]")] = None
+    """Only this one, as with --show."""
     json: bool = False
     """Print JSON and nothing else: a list, or with --show one object."""
     show: Annotated[str | None, word("METHOD")] = None
     """Print every setting of one method instead, with its default and meaning."""
+    actions: Annotated[Literal["Box", "Discrete"] | None, word("{Box,Discrete}")] = None
+    """Only methods that can act in such an environment."""
 
 
 def run(argv: Sequence[str]) -> int:
     """List all methods, or show one."""
     arguments = tyro.cli(MethodsArguments, args=argv, prog="resel methods", config=PLAIN)
-    if arguments.show is not None:
+    asked = arguments.show or arguments.method
+    if asked is not None:
         from resel.methods import get_method
 
-        method = get_method(arguments.show)  # refuses unknown names with near matches
+        method = get_method(asked)  # refuses unknown names with near matches
         if arguments.json:
             settings = {group: _settings_json(kind) for group, _, kind in _groups(method)}
             print(json.dumps({**_method_json(method), "settings": settings}, indent=1))
         else:
             _show(method)
     elif arguments.json:
-        known = _known()
+        known = _known(arguments.actions)
         lost = [{"name": name, "fault": reason} for name, reason in known["faults"].items()]
         print(json.dumps([*known["methods"], *lost], indent=1))
     else:
-        _list()
+        _list(arguments.actions)
     return 0
 
 
-def _list() -> None:
-    """All methods with what is known of them, then the encoders, then what cannot be had."""
-    known = _known()
+def _list(actions: str | None) -> None:
+    """The methods with what is known of them, then the encoders, then what cannot be had."""
+    known = _known(actions)
     table = _plain_table()
     for method in known["methods"]:
         table.add_row(f"[bold]{method['name']}[/bold]", f"[bold]{escape(method['title'])}[/bold]")
@@ -73,9 +78,11 @@ def _list() -> None:
         print_table(table)
 
 
-def _known() -> dict[str, Any]:
-    """All methods and encoders, and why those that cannot be had cannot."""
-    return every_method() if (found := kept()) is None else found["methods"]
+def _known(actions: str | None) -> dict[str, Any]:
+    """Methods for such actions and all encoders, and why those that cannot be had cannot."""
+    found = every_method() if (known := kept()) is None else known["methods"]
+    suitable = [m for m in found["methods"] if actions is None or actions in m["spaces"]]
+    return {**found, "methods": suitable}
 
 
 def every_method() -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +14,8 @@ from resel.config import Config
 from resel.errors import ConfigError, ReselError
 from resel.experiments._settings import Experiment, Setting, Study
 from resel.methods import get_method, is_preset_file, read_preset
-from resel.tasks import full_name, get_task
+from resel.runs import updates_planned
+from resel.tasks import full_name, get_task, short_name
 from resel.training import task_trainer
 
 COMPARISON: Scale = "cpu"
@@ -41,28 +44,35 @@ def comparison(
         raise ConfigError("Nothing is compared: name methods, as in --methods resel,sac-mlp.")
     if seeds < 1:
         raise ConfigError(f"--seeds {seeds} is too small: it must be at least 1.")
+    if threshold is not None and not math.isfinite(threshold):
+        raise ConfigError(f"--threshold {threshold} is no return: give a finite number.")
     chosen = [get_method(m) for m in dict.fromkeys(methods)]
     presets = _presets([method.name for method in chosen], task, preset)
     first = _config(chosen[0].name, task, presets[chosen[0].name], given)
     measured = {name: getattr(first.training, name) for name in _ALIKE}
     alike = given | {name: value for name, value in measured.items() if value is not None}
-    planned = []
+    if not first.training.eval_every:
+        raise ConfigError("Nothing is compared with eval_every=0: say how often to evaluate.")
+    planned, known = [], set[str]()
     for method in chosen:
         preset = presets[method.name]
         config = _config(method.name, task, preset, alike)
+        known |= config.flat().keys()
         own = {name: value for name, value in alike.items() if _has(config, name)}
         planned.append(Setting(task, own, method.title, preset=preset, method=method.name))
     for name in given:
         if not any(name in setting.overrides for setting in planned):
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "leave it out."
             what = "a context encoder" if name == "encoder" else f"a setting {name!r}"
-            raise ConfigError(f"None of the methods compared has {what}: leave it out.")
+            raise ConfigError(f"None of the methods compared has {what}: {hint}")
     spec = get_task(task)
     if threshold is None and spec is not None:
         threshold = spec.threshold
     study = Study(
         tuple(planned), tuple(range(1, seeds + 1)), numbers={"thresholds": {task: threshold}}
     )
-    title = f"{', '.join(method.title for method in chosen)} on {task}"
+    title = f"{', '.join(method.title for method in chosen)} on {short_name(task)}"
     return Experiment("comparison", title, "", "comparison", {COMPARISON: study})
 
 
@@ -74,9 +84,11 @@ def check_methods(experiment: Experiment) -> None:
     """
     study = experiment.studies[COMPARISON]
     for setting in study.settings:
+        config = setting.config(study.seeds[0])
         try:
-            with task_trainer(setting.config(study.seeds[0])) as trainer:
+            with task_trainer(config) as trainer:
                 trainer.check_settings()
+                updates_planned(config, trainer.learner.schedule)
         except ReselError as error:
             raise ConfigError(
                 f"{setting.group} cannot be compared on {setting.task}, so nothing was run: {error}"

@@ -26,7 +26,7 @@ from resel.experiments._settings import MEASURE_AGENTS, NEED_AGENTS, Experiment,
 from resel.experiments.archive import find_archived
 from resel.methods import run_label
 from resel.runs import available_memory, threads_so_far, updates_planned
-from resel.tasks import get_task, short_name
+from resel.tasks import get_task, short_name, source_digest
 from resel.training.threads import suitable_threads, width_of
 
 _CHECKPOINTS = 3
@@ -77,11 +77,14 @@ class Plan:
 def run_name(config: Config) -> str:
     """The same for the same settings, whatever the experiment; threads do not count.
 
-    Settings at their default do not either, so that a new one leaves the names as they were.
+    Settings at their default do not either, so that a new one leaves the names as they were. An
+    environment of one's own is another one once its file has changed.
     """
     names = {"method": config.method, "encoder": config.encoder}
     usual = Config.build("", names).flat() | {"threads": config.training.threads}
     settings = {name: value for name, value in config.flat().items() if value != usual[name]}
+    source = source_digest(config.task)
+    settings |= {} if source is None else {"source": source}
     text = json.dumps({"task": config.task, **names, **settings}, sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     task = short_name(config.task).replace("/", "-").replace(":", "-")
@@ -142,7 +145,8 @@ def _cost_of(
         if cost is None:
             if tell is not None:
                 what = ", ".join(dict.fromkeys([config.method, run_label(config)]))
-                tell(f"Measuring an update: {what}, as on {short_name(config.task)}")
+                later = " (kept for later)" if kept and kept.keeps(config) else ""
+                tell(f"Measuring an update: {what}, as on {short_name(config.task)}{later}")
             cost = measure_cost(config, threads)
             if kept is not None:
                 kept.keep(config, threads, cost)

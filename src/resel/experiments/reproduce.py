@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from resel.benchmarks import KeptCosts
@@ -119,6 +120,12 @@ def reproduce(sweep: Sweep, console: Console) -> int:
     left = plan.left(is_finished)
     console.print(plan_table(sweep, plan, left))
     console.print(plan_summary(left, slots), soft_wrap=True)
+    if sweep.draw and plan.jobs and len(left) == len(plan.jobs):
+        searched = " or in ".join(map(str, filter(None, (sweep.out, sweep.archive))))
+        raise ConfigError(
+            f"There is nothing to draw: none of these runs has come to its end in {searched}. "
+            "Leave --draw out to make them."
+        )
     if sweep.here and not sweep.draw:
         try:
             asked = slots if sweep.engine == "ray" else sweep.jobs
@@ -191,21 +198,26 @@ class _Keeper:
 
 
 def _tell_measuring(console: Console, what: str) -> None:
-    """Why a plan takes its time; it does so once."""
+    """Why a plan takes its time."""
     first = "" if kernels_are_compiled() else "; kernels are compiled first, about a minute"
-    console.print(f"{what} (kept for later{first}).", soft_wrap=True, markup=False)
+    console.print(f"{what}{first}.", soft_wrap=True, markup=False)
 
 
 def plan_table(sweep: Sweep, plan: Plan, left: Sequence[Job]) -> Table:
-    """What is about to happen."""
+    """What is about to happen: by experiment, or by line of the figure where there is one."""
     title = f"Plan{sweep.at_scale} in {sweep.out}"
-    table = Table("experiment", title=title, title_justify="left", box=None)
+    alone = sweep.experiments[0].name if len(sweep.experiments) == 1 else None
+    table = Table(alone or "experiment", title=title, title_justify="left", box=None)
     for column in ("runs", "of them done", "steps", "updates left"):
         table.add_column(column, justify="right")
     jobs, open_runs = {job.run: job for job in plan.jobs}, {job.run for job in left}
-    named = [(e.name, plan.members[e.name]) for e in sweep.experiments]
-    parts = [(name, [jobs[member.run] for member in members]) for name, members in named]
-    for name, own in [*parts, ("[bold]all, each run once[/bold]", list(plan.jobs))]:
+    parts: dict[str, dict[Path, Job]] = {} if alone else {e.name: {} for e in sweep.experiments}
+    for experiment in sweep.experiments:
+        for member in plan.members[experiment.name]:
+            name = member.setting.group if alone else experiment.name
+            parts.setdefault(name, {})[member.run] = jobs[member.run]
+    rows = [(escape(name), list(own.values())) for name, own in parts.items()]
+    for name, own in [*rows, ("[bold]all, each run once[/bold]", list(plan.jobs))]:
         waiting = [job for job in own if job.run in open_runs]
         time = duration(sum(map(_seconds_left, waiting))) if own else "measures time itself"
         steps = sum(job.steps for job in own)
@@ -271,6 +283,8 @@ def _finish(sweep: Sweep, plan: Plan, ledger: Ledger, console: Console, keeper: 
         files: list[str] = []
         try:
             there = [m for m in members if not sweep.draw or status[m.run] in FINISHED]
+            if members and not there:
+                raise ConfigError("none of its runs has come to its end.")
             files = make_outcome(experiment, sweep.scale, there, status, folder)
             if experiment.kind in MEASURE_AGENTS:
                 known = Evaluations(folder)

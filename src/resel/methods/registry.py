@@ -143,6 +143,13 @@ def smallest_size(config: Config, *, policy_only: bool = False) -> int:
     return sum(t.numel() for network in counted for t in network.state_dict().values())
 
 
+def reads_rewards(config: Config) -> bool:
+    """Whether the policy is given the last reward beside what it sees."""
+    # A network without that setting that remembers does so by whole steps.
+    remembers = get_method(config.method).own_memory
+    return bool(getattr(config.network, "reward_input", remembers))
+
+
 def run_label(config: Config) -> str:
     """What tells runs apart: the encoder, and the method where it is not the default."""
     if config.method == default_method():

@@ -28,7 +28,7 @@ def overview_parts(
         parts.append(
             paragraph(
                 "Ahead by: the difference of the two means, ± its standard error over runs. A "
-                "lead that is smaller than that is none, and one seed each shows none either.",
+                "lead that is no larger than that is none, and a single seed shows none either.",
                 "note",
             )
         )
@@ -58,7 +58,12 @@ def _best(heading: str, study: Study) -> list[Cell]:
     row[2] = Measured(mean, error)
     if others and others[0].scores:
         second, its_error = mean_and_error(others[0].scores)
-        row[3], row[4] = Measured(mean - second, math.hypot(error, its_error)), others[0].label
+        lead, spread = mean - second, math.hypot(error, its_error)
+        row[3], row[4] = Measured(lead, spread), others[0].label
+        if math.isnan(spread):
+            row[1] = f"{first.label}, of a single seed"
+        elif lead <= spread:
+            row[1] = f"no lead to speak of: {first.label}"
     return row
 
 

@@ -16,10 +16,10 @@ from resel.experiments._settings import Experiment, Study
 from resel.experiments.outcomes._curves import by_cell, make_curves, write_rows
 from resel.experiments.outcomes._fairness import (
     FAIRNESS,
+    PRIVILEGE_COLUMNS,
     PRIVILEGES,
-    adaptation_steps,
     privileges,
-    told,
+    privileges_of,
 )
 from resel.experiments.outcomes._markdown import count, page, score, short
 from resel.experiments.outcomes._reading import RunData, diverged, grouped
@@ -28,10 +28,12 @@ Row = dict[str, Any]
 _COLUMNS = (
     *("panel", "method", "mean", "standard_error", "threshold", "reached"),
     *("steps_to_threshold", "cpu_minutes_to_threshold", "steps", "cpu_minutes"),
-    *("runs", "diverged", "iqm", "iqm_low", "iqm_high", "told", "adaptation_steps"),
+    *("runs", "diverged", "iqm", "iqm_low", "iqm_high", *PRIVILEGE_COLUMNS),
 )
 _SHARE = 0.9
-"""Of the way from a random policy to the best method, where a task has no threshold of its own."""
+"""Of the way from an untrained policy to the best method, where a task has no threshold."""
+_FEWEST_FOR_INTERVAL = 3
+"""Runs; of one or two, drawing them again says nothing."""
 
 
 def make_comparison(
@@ -49,8 +51,13 @@ def make_comparison(
         threshold = found if given is None else given
         if judged_by == panel and not math.isnan(found):
             notes.append(
-                f"The threshold of {panel} is {_SHARE:.0%} of the way from a random policy, the "
-                "evaluation at step 0, to the best of these methods."
+                f"The threshold of {panel} is {_SHARE:.0%} of the way from an untrained policy, "
+                "the evaluation at step 0, to the best of these methods."
+            )
+        elif judged_by == panel and math.isnan(threshold):
+            notes.append(
+                f"{panel} has no threshold: no method is ahead of an untrained policy by more than "
+                "two standard errors of its evaluation at step 0."
             )
         rows += _rows(panel, here, threshold)
     write_rows(folder / "table.csv", rows, _COLUMNS)
@@ -71,7 +78,17 @@ def _share_of_the_way(runs: Sequence[RunData]) -> float:
     if not first or not means:
         return math.nan
     start, best = float(np.mean(first)), max(means)
-    return start + _SHARE * (best - start) if best > start else math.nan
+    return start + _SHARE * (best - start) if best - start > 2 * _error(runs) else math.nan
+
+
+def _error(runs: Sequence[RunData]) -> float:
+    """The standard error of a run's evaluation at step 0, over its episodes."""
+    first = [values[0] for r in runs if (values := points(r.lines, "eval", "return_std")[1])]
+    if not first:
+        return 0.0
+    # All are measured alike.
+    episodes = runs[0].member.setting.config(runs[0].member.seed).training.eval_episodes
+    return median(first) / math.sqrt(episodes)
 
 
 def _rows(panel: str, runs: Sequence[RunData], threshold: float) -> list[Row]:
@@ -83,12 +100,14 @@ def _rows(panel: str, runs: Sequence[RunData], threshold: float) -> list[Row]:
         reached = [found for run in own if (found := _reached(run, threshold)) is not None]
         taken = [run.number("steps") for run in own], [run.number("cpu_seconds") for run in own]
         steps, seconds = ([value for value in values if value is not None] for values in taken)
+        middle, *interval = interquartile_estimate([finals])
         cells = (
             *(panel, group, *mean_and_error(finals), threshold, len(reached)),
             *_medians(reached, len(own)),
             *(median(steps) if steps else None, median(seconds) / 60 if seconds else None),
-            *(len(finals), diverged(own), *interquartile_estimate([finals])),
-            *(told(own[0].member.setting), adaptation_steps(own)),
+            *(len(finals), diverged(own), middle),
+            *(interval if len(finals) >= _FEWEST_FOR_INTERVAL else (math.nan, math.nan)),
+            *privileges_of(own).values(),
         )
         rows.append(dict(zip(_COLUMNS, cells, strict=True)))
     return sorted(rows, key=_rank)
@@ -124,12 +143,13 @@ def _medians(
 def _text(experiment: Experiment, rows: Sequence[Row], notes: Sequence[str]) -> str:
     lines = []
     for row in rows:
-        iqm, low, high = (short(row[name]) for name in ("iqm", "iqm_low", "iqm_high"))
+        middle, low, high = (short(row[name]) for name in ("iqm", "iqm_low", "iqm_high"))
+        interval = middle if math.isnan(row["iqm_low"]) else f"{middle} [{low}, {high}]"
         steps, minutes = row["steps_to_threshold"], row["cpu_minutes_to_threshold"]
         lines.append(
             [
                 *(row["panel"], row["method"], score(row["mean"], row["standard_error"])),
-                *(f"{iqm} [{low}, {high}]", str(row["runs"]), str(row["diverged"])),
+                *(interval, str(row["runs"]), str(row["diverged"])),
                 *(short(row["threshold"]), f"{row['reached']}"),
                 *("-" if steps is None else count(steps), score(minutes)),
                 *(score(row["steps"]) if row["steps"] is None else count(row["steps"]),),

@@ -106,9 +106,9 @@ def _text(experiment: Experiment, rows: Sequence[Row]) -> str:
         *(f"final LR_CE of the {network}" for network in _NETWORKS),
     )
     notes = (
-        "The way is that from a random policy, the evaluation at step 0, to the best of the fixed "
-        "rates. Returns are means of the last five evaluations, ± standard error over the runs "
-        "that did not diverge.",
+        "The way is that from an untrained policy, the evaluation at step 0, to the best of the "
+        "fixed rates. Returns are means of the last five evaluations, ± standard error over the "
+        "runs that did not diverge.",
         "Final rates: geometric mean over seeds, smallest to largest in brackets.",
     )
     return page(experiment.title, head, lines, *notes)

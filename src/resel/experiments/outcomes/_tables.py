@@ -14,10 +14,10 @@ from resel.experiments._settings import Experiment, Study
 from resel.experiments.outcomes._curves import write_rows
 from resel.experiments.outcomes._fairness import (
     FAIRNESS,
+    PRIVILEGE_COLUMNS,
     PRIVILEGES,
-    adaptation_steps,
     privileges,
-    told,
+    privileges_of,
 )
 from resel.experiments.outcomes._markdown import page, score, short
 from resel.experiments.outcomes._reading import RunData, grouped
@@ -27,7 +27,7 @@ Marks = Sequence[int | None]
 _SCORES = ("mean", "standard_error", "iqm", "iqm_low", "iqm_high")
 _COLUMNS = (
     *("task", "step", "method", *_SCORES, "runs", "diverged", "paper", "paper_error"),
-    *("told", "adaptation_steps"),
+    *PRIVILEGE_COLUMNS,
 )
 _RESEL = "RESeL"
 
@@ -62,8 +62,7 @@ def _ours(runs: Sequence[RunData], marks: Marks, printed: Sequence[PaperNumber])
                 row: Row = {"task": task, "step": step, "method": method}
                 row |= dict(zip(_SCORES, scores, strict=True))
                 row |= {"runs": len(values), "diverged": _lost(here, mark)}
-                row["told"] = told(here[0].member.setting)
-                row["adaptation_steps"] = adaptation_steps(here)
+                row |= privileges_of(here)
                 yield row | _printed(task, step, method, printed)
 
 
