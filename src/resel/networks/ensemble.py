@@ -92,7 +92,7 @@ class _FusedHeads(torch.autograd.Function):
         heads, width, _ = weights[0].shape
         single = weights[-1].shape[1] == 1 and layers > 2
         y = x @ weights[0].flatten(0, 1).t()  # (N, E H)
-        bias_elu_(y[None], biases[0].view(1, -1))
+        bias_elu_(y[None], biases[0])
         hidden = [y.view(-1, heads, width).transpose(0, 1)]  # (E, N, H)
         for i in range(1, layers - 1):
             y = torch.bmm(hidden[-1], weights[i].transpose(1, 2))
@@ -137,8 +137,8 @@ class _FusedHeads(torch.autograd.Function):
                 d = wide.flatten(1)  # (N, E H)
                 first = hidden[0].transpose(0, 1).flatten(1)
                 sums = elu_backward_(d[None], first[None], sums=learns)
-                sums = sums.view(weights[0].shape[:2]) if learns else sums
-            grad_biases[i - 1] = sums if learns else None
+                sums = sums if sums is None else sums.view(weights[0].shape[:2])
+            grad_biases[i - 1] = sums
         if learns:
             grad_weights[0] = (d.t() @ x).view_as(weights[0])
         wanted = ctx.needs_input_grad[1 : 1 + count]
@@ -149,11 +149,13 @@ class _FusedHeads(torch.autograd.Function):
 def _elu_and_readout(x: Tensor, bias: Tensor, weight: Tensor, offset: Tensor) -> Tensor:
     """x (E, N, H) becomes elu(x + bias); the result is (E, N, 1) for weight (E, 1, H)."""
     from resel.networks.ops.cpu import kernels
+    from resel.networks.ops.cpu.places import like
 
-    output = x.new_empty(*x.shape[:2], 1)
-    arrays = [t.detach().numpy() for t in (x, bias, weight[:, 0], offset[:, 0], output[..., 0])]
+    output = torch.empty(*x.shape[:2], 1, dtype=x.dtype)
+    addresses = [tensor.data_ptr() for tensor in (x, bias, weight, offset, output)]
+    arguments = (*addresses, *x.shape, like(x))
     groups = thread_count(x.numel(), x.shape[1])
-    run_threads(lambda thread, of: kernels.bias_elu_readout(*arrays, thread, of), groups)
+    run_threads(lambda thread, of: kernels.bias_elu_readout(*arguments, thread, of), groups)
     return output
 
 
@@ -162,16 +164,19 @@ def _readout_backward(
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Gradients before bias and ELU (E, N, H), of the bias (E, H) and of the weight (E, 1, H)."""
     from resel.networks.ops.cpu import kernels
+    from resel.networks.ops.cpu.places import like
 
-    groups = thread_count(y.numel(), y.shape[1])
-    grad = torch.empty_like(y)
-    sums = y.new_zeros(2, groups, y.shape[0], y.shape[2] if learns else 0)
-    given = grad_output.contiguous()[..., 0]
-    arrays = [t.detach().numpy() for t in (y, weight[:, 0], given, grad, sums[0], sums[1])]
-    run_threads(lambda thread, of: kernels.readout_backward(*arrays, thread, of), groups)
-    if not learns:
+    heads, steps, width = y.shape
+    groups = thread_count(y.numel(), steps)
+    grad, given = torch.empty(y.shape, dtype=y.dtype), grad_output.contiguous()
+    sums = torch.zeros(2, groups, heads, width, dtype=y.dtype) if learns else None
+    addresses = [tensor.data_ptr() for tensor in (y, weight, given, grad)]
+    to = 0 if sums is None else sums.data_ptr()
+    arguments = (*addresses, to, heads, steps, width, like(y))
+    run_threads(lambda thread, of: kernels.readout_backward(*arguments, thread, of), groups)
+    if sums is None:
         return grad, None, None
-    of_bias, of_weight = sums.sum(1) if groups > 1 else sums[:, 0]
+    of_bias, of_weight = (sums.sum(1) if groups > 1 else sums[:, 0]).unbind()
     return grad, of_bias, of_weight[:, None]
 
 
