@@ -19,6 +19,7 @@ from resel.networks.encoders.base import Encoder, State
 from resel.networks.encoders.registry import EncoderSpec
 from resel.networks.ops.activation import dense_softplus
 from resel.networks.ops.conv import causal_conv_silu
+from resel.networks.ops.mamba_block import BlockWeights, mamba_block
 from resel.networks.ops.norm import rms_norm
 from resel.networks.ops.scan import selective_scan
 
@@ -97,6 +98,21 @@ class MambaMixer(nn.Module):
         y = selective_scan(u, delta, A, B, C, self.D, z, is_first)
         assert isinstance(y, Tensor)
         return self.out_proj(y)  # type: ignore[no-any-return]
+
+    def block_weights(self, norm: Tensor) -> BlockWeights:
+        """All parameters of the block behind a norm, for its operation in one piece."""
+        return BlockWeights(
+            norm,
+            self.in_proj.weight,
+            self.conv_weight,
+            self.conv_bias,
+            self.x_proj.weight,
+            self.dt_proj.weight,
+            self.dt_proj.bias,
+            self.A_log,
+            self.D,
+            self.out_proj.weight,
+        )
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         past, h = state  # (rows, K - 1, D), (rows, D, S)
@@ -230,8 +246,13 @@ class MambaEncoder(Encoder):
         ]
 
     def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
+        whole = x.device.type == "cpu" and not torch.compiler.is_compiling()
         for norm, mixer in zip(self.norms, self.mixers, strict=True):
-            x = x + mixer(_normed(norm, x), is_first)
+            assert isinstance(mixer, MambaMixer)
+            if whole and mixer.taps:
+                x = mamba_block(x, is_first, _EPS, mixer.block_weights(norm.weight))
+            else:
+                x = x + mixer(_normed(norm, x), is_first)
         return self.last(x)  # type: ignore[no-any-return]
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
