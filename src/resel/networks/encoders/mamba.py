@@ -19,6 +19,7 @@ from resel.networks.encoders.base import Encoder, State
 from resel.networks.encoders.registry import EncoderSpec
 from resel.networks.ops.activation import dense_softplus
 from resel.networks.ops.conv import causal_conv_silu
+from resel.networks.ops.feed_forward import feed_forward
 from resel.networks.ops.mamba_block import BlockWeights, mamba_block
 from resel.networks.ops.norm import rms_norm
 from resel.networks.ops.scan import selective_scan
@@ -145,7 +146,9 @@ class FeedForward(nn.Module):
         nn.init.zeros_(self.down.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.norm(x + self.down(F.gelu(self.up(x))))  # type: ignore[no-any-return]
+        up, down, norm = self.up, self.down, self.norm
+        layers = ((up.weight, up.bias), (down.weight, down.bias), (norm.weight, norm.bias))
+        return feed_forward(x, *layers, _EPS)
 
 
 class Readout(nn.Sequential):
