@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from resel.networks.ops.activation import bias_elu_, dense_elu, elu_backward_
+from resel.networks.ops.products import weight_gradient
 
 
 class Reading(NamedTuple):
@@ -77,6 +78,8 @@ def fold_forward(
     widths: Sequence[int], W: Tensor, b: Tensor, layers: Sequence[Tensor | None]
 ) -> tuple[Tensor, Tensor]:
     """`fold` of layers V, c, V, c, ..., without what its gradient needs."""
+    if all(V is None for V in layers):
+        return W, b
     parts = []
     for columns, V, c in zip(torch.split(W, widths, 1), layers[::2], layers[1::2], strict=True):
         parts.append(columns if V is None else columns @ V)
@@ -94,6 +97,8 @@ def fold_backward(
     wanted: Sequence[bool],
 ) -> tuple[Tensor | None, list[Tensor | None]]:
     """The gradient of W if it learns, and those of the layers; that of b is grad_b itself."""
+    if all(V is None for V in layers):
+        return grad if learns else None, [None] * len(layers)
     grad_W = torch.empty_like(W) if learns else None
     found: list[Tensor | None] = []
     begin = 0
@@ -156,6 +161,6 @@ class _FoldedDense(torch.autograd.Function):
         assert sums is not None
         grad_b = sums[0]
         grad_W, found = fold_backward(
-            ctx.widths, W, layers, grad.t() @ x, grad_b, learns, wanted[::2]
+            ctx.widths, W, layers, weight_gradient(grad, x), grad_b, learns, wanted[::2]
         )
         return None, None, grad_W, grad_b, *found

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from resel.networks.ops.cpu.threads import run_threads, thread_count
+from resel.networks.ops.products import input_gradient, weight_gradient
 
 
 def dense_elu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -140,6 +141,6 @@ class _Dense(torch.autograd.Function):
         of_x, of_weight, of_bias, _ = ctx.needs_input_grad
         grad = grad_y.clone(memory_format=torch.contiguous_format)
         grad_bias = ctx.kind.backward_(grad, y, of_bias)
-        grad_x = grad @ weight if of_x else None
-        grad_weight = grad.t() @ x if of_weight else None
+        grad_x = input_gradient(grad, weight) if of_x else None
+        grad_weight = weight_gradient(grad, x) if of_weight else None
         return grad_x, grad_weight, grad_bias, None

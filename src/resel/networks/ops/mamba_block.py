@@ -19,6 +19,7 @@ from resel.networks.ops._scan_inputs import ScanInputs
 from resel.networks.ops.activation import bias_softplus_, softplus_backward_
 from resel.networks.ops.conv import conv_backward, conv_forward, steps_since_first
 from resel.networks.ops.norm import norm_backward, norm_forward
+from resel.networks.ops.products import input_gradient, weight_gradient
 
 
 class BlockWeights(NamedTuple):
@@ -118,7 +119,7 @@ class _Block(torch.autograd.Function):
         )
         grad_delta = grad_delta.view(-1, channels)
         of_dt_bias = softplus_backward_(grad_delta, delta)
-        grad_rank = (grad_delta @ weights.dt_weight).view(rows, length, rank)
+        grad_rank = input_gradient(grad_delta, weights.dt_weight).view(rows, length, rank)
         grad_chosen = torch.cat([grad_rank, grad_B, grad_C], -1).view(chosen.shape)
         grad_u = torch.addmm(grad_u.view(-1, channels), grad_chosen, weights.x_proj)
         of_conv = conv_backward(
@@ -133,7 +134,7 @@ class _Block(torch.autograd.Function):
             grad_both.t() @ normed,
             *of_conv,
             grad_chosen.t() @ u.view(-1, channels),
-            grad_delta.t() @ chosen[:, :rank],
+            weight_gradient(grad_delta, chosen[:, :rank]),
             of_dt_bias,
             grad_A.mul_(A),
             grad_D,
