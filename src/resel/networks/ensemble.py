@@ -159,9 +159,7 @@ class _FusedHeads(torch.autograd.Function):
             assert of_whole is not None
             grad_weights[0] = of_whole.view_as(weights[0])
             grad_biases[0] = of_bias.view(weights[0].shape[:2])
-        of_parts = _gradients_of_parts(
-            d, first, ctx.inputs, ctx.needs_input_grad[1 : 1 + count]
-        )
+        of_parts = _gradients_of_parts(d, first, ctx.inputs, ctx.needs_input_grad[1 : 1 + count])
         return None, *of_parts, *found, *grad_weights, *grad_biases
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from resel.networks.ops.activation import bias_elu_, dense_elu, elu_backward_
 from resel.networks.ops.products import weight_gradient
@@ -153,6 +154,7 @@ class _FoldedDense(torch.autograd.Function):
         return y
 
     @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
         x, y, W, *layers = ctx.saved_tensors
         _, _, learns, _, *wanted = ctx.needs_input_grad

@@ -101,7 +101,5 @@ class _FusedConv(torch.autograd.Function):
     def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
         learns = ctx.needs_input_grad[1] or ctx.needs_input_grad[2]
         grad_x = torch.empty(grad_y.shape, dtype=grad_y.dtype)
-        of_weights = conv_backward(
-            grad_y.contiguous(), *ctx.saved_tensors, grad_x, learns=learns
-        )
+        of_weights = conv_backward(grad_y.contiguous(), *ctx.saved_tensors, grad_x, learns=learns)
         return grad_x, *of_weights, None

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from resel.networks.ops._scan_inputs import ScanInputs
 from resel.networks.ops.activation import bias_softplus_, softplus_backward_
@@ -81,7 +82,7 @@ def _forward(
 def _scan_inputs(
     u: Tensor, delta: Tensor, A: Tensor, chosen: Tensor, D: Tensor, gate: Tensor, is_first: Tensor
 ) -> ScanInputs:
-    rows, length, channels = u.shape
+    rows, length, _ = u.shape
     states = A.shape[1]
     rank = chosen.shape[1] - 2 * states
     _, B, C = chosen.view(rows, length, -1).split([rank, states, states], -1)
@@ -96,6 +97,7 @@ class _Block(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
         from resel.networks.ops.cpu import scan_call
 

@@ -1,9 +1,9 @@
 """Memory of tensors as arrays inside kernels, by address.
 
 To make an array of a tensor takes longer than a small kernel does (some microseconds each for
-`detach`, `view` and `numpy`), to ask for its address a tenth of one. A kernel is given addresses and
-sizes, and `like(tensor)` for the type of the numbers; whoever calls it keeps the tensors alive and
-sees to it that they are dense.
+`detach`, `view` and `numpy`), to ask for its address a tenth of one. A kernel is given addresses
+and sizes, and `like(tensor)` for the type of the numbers; whoever calls it keeps the tensors alive
+and sees to it that they are dense.
 """
 
 from __future__ import annotations

@@ -327,9 +327,7 @@ def backward(
                 store_steps(dts[i * wing :], step, steps, channels, first, wide, grad_delta)
                 store_steps(uts[i * wing :], step, steps, channels, first, wide, grad_u)
                 if gated:
-                    store_steps(
-                        ungated[i * wing :], step, steps, grad_z_step, first, wide, grad_z
-                    )
+                    store_steps(ungated[i * wing :], step, steps, grad_z_step, first, wide, grad_z)
         if grad_initial_at:
             for i in range(count):
                 first = (from_block + i) * LANES

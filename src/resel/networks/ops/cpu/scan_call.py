@@ -18,8 +18,7 @@ def forward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """y, the last state, and the state at the start of each chunk if `keep` is set."""
     u, A = inputs.u, inputs.A
-    rows, length, channels = u.shape
-    final = torch.empty(rows, channels, A.shape[1], dtype=u.dtype)
+    final = torch.empty(u.shape[0], u.shape[2], A.shape[1], dtype=u.dtype)
     y, saved = output(inputs, keep, initial_state, final)
     return y, final, saved
 
