@@ -82,7 +82,9 @@ def fold_forward(
     if all(V is None for V in layers):
         return W, b
     parts = []
-    for columns, V, c in zip(torch.split(W, widths, 1), layers[::2], layers[1::2], strict=True):
+    for columns, V, c in zip(
+        torch.split(W, list(widths), 1), layers[::2], layers[1::2], strict=True
+    ):
         parts.append(columns if V is None else columns @ V)
         b = b if c is None else torch.addmv(b, columns, c)
     return torch.cat(parts, 1), b
@@ -154,7 +156,7 @@ class _FoldedDense(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
         x, y, W, *layers = ctx.saved_tensors
         _, _, learns, _, *wanted = ctx.needs_input_grad

@@ -196,7 +196,8 @@ def _plain_block(x: Tensor, *weights: Tensor) -> Tensor:
     normed = F.rms_norm(x, w.norm.shape, w.norm, _EPS)
     before, gate = F.linear(normed, w.in_proj).chunk(2, -1)
     u = _plain_conv(before, w.conv_weight, w.conv_bias)
-    rank, B, C = F.linear(u, w.x_proj).split([w.dt_weight.shape[1], *2 * w.A_log.shape[1:]], -1)
+    sizes = [w.dt_weight.shape[1], *2 * w.A_log.shape[1:]]
+    rank, B, C = torch.split(F.linear(u, w.x_proj), sizes, -1)
     delta = F.softplus(F.linear(rank, w.dt_weight, w.dt_bias))
     h, outputs, starts, A = x.new_zeros(_ROWS, *w.A_log.shape), [], _starts(x), -w.A_log.exp()
     for t in range(x.shape[1]):

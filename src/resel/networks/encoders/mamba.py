@@ -252,6 +252,7 @@ class MambaEncoder(Encoder):
         whole = x.device.type == "cpu" and not torch.compiler.is_compiling()
         for norm, mixer in zip(self.norms, self.mixers, strict=True):
             assert isinstance(mixer, MambaMixer)
+            assert isinstance(norm, nn.RMSNorm)
             if whole and mixer.taps:
                 x = mamba_block(x, is_first, _EPS, mixer.block_weights(norm.weight))
             else:

@@ -42,8 +42,8 @@ def _worth_a_kernel(x: Tensor) -> bool:
 
 def _dense(x: Tensor, weight: Tensor, bias: Tensor, kind: _Activation) -> Tensor:
     layer = _Dense.apply if torch.is_grad_enabled() else _dense_forward
-    y = layer(x.flatten(0, -2), weight, bias, kind)  # type: ignore[no-untyped-call]
-    return y.view(*x.shape[:-1], -1)  # type: ignore[no-any-return]
+    y: Tensor = layer(x.flatten(0, -2), weight, bias, kind)
+    return y.view(*x.shape[:-1], -1)
 
 
 def bias_elu_(x: Tensor, bias: Tensor) -> None:

@@ -100,6 +100,7 @@ class _FusedConv(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
         learns = ctx.needs_input_grad[1] or ctx.needs_input_grad[2]
+        x, weight, bias, age = ctx.saved_tensors
         grad_x = torch.empty(grad_y.shape, dtype=grad_y.dtype)
-        of_weights = conv_backward(grad_y.contiguous(), *ctx.saved_tensors, grad_x, learns=learns)
+        of_weights = conv_backward(grad_y.contiguous(), x, weight, bias, age, grad_x, learns=learns)
         return grad_x, *of_weights, None

@@ -59,7 +59,7 @@ class _FeedForward(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
         x, up, down, norm, norm_bias, before, inner, sums, mean, scale = ctx.saved_tensors
         grad, of_norm, of_norm_bias = torch.ops.aten.native_layer_norm_backward(
@@ -86,7 +86,7 @@ class _EluLinear(torch.autograd.Function):
         return torch.addmm(bias, inner, weight.t())
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
         inner, weight = ctx.saved_tensors
         grad_x = torch.ops.aten.elu_backward(grad @ weight, 1.0, 1.0, 1.0, True, inner)

@@ -85,7 +85,7 @@ def _scan_inputs(
     rows, length, _ = u.shape
     states = A.shape[1]
     rank = chosen.shape[1] - 2 * states
-    _, B, C = chosen.view(rows, length, -1).split([rank, states, states], -1)
+    _, B, C = torch.split(chosen.view(rows, length, -1), [rank, states, states], -1)
     return ScanInputs(u, delta.view(u.shape), A, B, C, D, gate, is_first)
 
 
@@ -97,7 +97,7 @@ class _Block(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad_out: Tensor) -> tuple[Tensor | None, ...]:
         from resel.networks.ops.cpu import scan_call
 
