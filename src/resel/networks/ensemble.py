@@ -123,7 +123,7 @@ class _FusedHeads(torch.autograd.Function):
         folded, rest = rest[: 2 * count], rest[2 * count :]
         depth = (len(rest) + 1) // 2
         hidden, weights = rest[: depth - 1], rest[depth - 1 :]
-        learns = ctx.needs_input_grad[1 + 3 * count]
+        learns = any(ctx.needs_input_grad[1 + count :])
         grad_weights: list[Tensor | None] = [None] * depth
         grad_biases: list[Tensor | None] = [None] * depth
         d = grad_output  # (E, N, O), then (E, N, H) before the bias and ELU of each layer
@@ -169,7 +169,8 @@ def _elu_and_readout(x: Tensor, bias: Tensor, weight: Tensor, offset: Tensor) ->
     from resel.networks.ops.cpu.places import like
 
     output = torch.empty(*x.shape[:2], 1, dtype=x.dtype)
-    addresses = [tensor.data_ptr() for tensor in (x, bias, weight, offset, output)]
+    layer = [tensor.contiguous() for tensor in (bias, weight, offset)]
+    addresses = [tensor.data_ptr() for tensor in (x, *layer, output)]
     arguments = (*addresses, *x.shape, like(x))
     groups = thread_count(x.numel(), x.shape[1])
     run_threads(lambda thread, of: kernels.bias_elu_readout(*arguments, thread, of), groups)
@@ -185,9 +186,10 @@ def _readout_backward(
 
     heads, steps, width = y.shape
     groups = thread_count(y.numel(), steps)
-    grad, given = torch.empty(y.shape, dtype=y.dtype), grad_output.contiguous()
+    grad = torch.empty(y.shape, dtype=y.dtype)
+    weight, grad_output = weight.contiguous(), grad_output.contiguous()
     sums = torch.zeros(2, groups, heads, width, dtype=y.dtype) if learns else None
-    addresses = [tensor.data_ptr() for tensor in (y, weight, given, grad)]
+    addresses = [tensor.data_ptr() for tensor in (y, weight, grad_output, grad)]
     to = 0 if sums is None else sums.data_ptr()
     arguments = (*addresses, to, heads, steps, width, like(y))
     run_threads(lambda thread, of: kernels.readout_backward(*arguments, thread, of), groups)

@@ -47,10 +47,11 @@ def _dense(x: Tensor, weight: Tensor, bias: Tensor, kind: _Activation) -> Tensor
 
 
 def bias_elu_(x: Tensor, bias: Tensor) -> None:
-    """x (groups, steps, width) becomes elu(x + bias (groups, width)); dense on a CPU."""
+    """x (groups, steps, width) becomes elu(x + bias (groups, width)); x dense, on a CPU."""
     from resel.networks.ops.cpu import kernels
     from resel.networks.ops.cpu.places import like
 
+    bias = bias.contiguous()
     arguments = (x.data_ptr(), bias.data_ptr(), *x.shape, like(x))
     groups = thread_count(x.numel(), x.shape[1])
     run_threads(lambda thread, of: kernels.bias_elu(*arguments, thread, of), groups)
@@ -76,10 +77,11 @@ def elu_backward_(grad: Tensor, y: Tensor, *, sums: bool = True) -> Tensor | Non
 
 
 def bias_softplus_(x: Tensor, bias: Tensor) -> None:
-    """x (steps, width) becomes softplus(x + bias); dense on a CPU."""
+    """x (steps, width) becomes softplus(x + bias); x dense, on a CPU."""
     from resel.networks.ops.cpu import row_kernels
     from resel.networks.ops.cpu.places import like
 
+    bias = bias.contiguous()
     arguments = (x.data_ptr(), bias.data_ptr(), *x.shape, like(x))
     groups = thread_count(x.numel(), x.shape[0])
     run_threads(lambda thread, of: row_kernels.bias_softplus(*arguments, thread, of), groups)
@@ -123,7 +125,7 @@ _SOFTPLUS = _Activation(
 
 def _dense_forward(x: Tensor, weight: Tensor, bias: Tensor, kind: _Activation) -> Tensor:
     y = x @ weight.t()
-    kind.add_bias_(y, bias.contiguous())
+    kind.add_bias_(y, bias)
     return y
 
 

@@ -49,7 +49,8 @@ class BlockWeights(NamedTuple):
 
 
 def mamba_block(x: Tensor, is_first: Tensor, eps: float, weights: BlockWeights) -> Tensor:
-    """x + block(x) for x (rows, length, W) and weights that are dense, all of them on a CPU."""
+    """x + block(x) for x (rows, length, W), on a CPU."""
+    weights = BlockWeights(*(weight.contiguous() for weight in weights))
     if torch.is_grad_enabled():
         return _Block.apply(x, is_first, eps, *weights)  # type: ignore[no-any-return, no-untyped-call]
     return _forward(x, is_first, eps, weights, keep=False)[0]
