@@ -28,6 +28,7 @@ from resel.networks.folding import Reading
 from resel.networks.images import ImageSizes
 from resel.networks.inputs import ContextInputs, Dimensions
 from resel.networks.layers import MLP, Hidden, xavier_linear
+from resel.networks.ops.feed_forward import elu_linear
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class ContextEncoder(nn.Module):
 
     def forward(self, readings: Sequence[Reading], is_first: Tensor) -> Tensor:
         y = self.rnn(self.before.folded(readings), is_first)
-        return self.after(F.elu(y))  # type: ignore[no-any-return]
+        return elu_linear(y, self.after.weight, self.after.bias)
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         y, state = self.rnn.step(self.before(x), state)

@@ -25,6 +25,7 @@ from resel.networks.ops import _scan_operator as scan_operator
 from resel.networks.ops.activation import dense_elu, dense_softplus
 from resel.networks.ops.checking import ALLOWED, deviation, scan_deviation
 from resel.networks.ops.conv import causal_conv_silu
+from resel.networks.ops.mamba_block import BlockWeights, mamba_block
 from resel.networks.ops.norm import rms_norm
 
 _ROWS, _LENGTH, _WIDTH = 2, 37, 24
@@ -182,6 +183,48 @@ def _plain_heads(x: Tensor, *layers: Tensor) -> Tensor:
     return plain_heads(x, layers[:half], layers[half:])
 
 
+def _block(x: Tensor, *weights: Tensor) -> Tensor:
+    """As the encoder does it on the device of x."""
+    given = BlockWeights(*weights)
+    if x.device.type == "cpu":
+        return mamba_block(x, _starts(x), _EPS, given)
+    return _plain_block(x, *weights)
+
+
+def _plain_block(x: Tensor, *weights: Tensor) -> Tensor:
+    w = BlockWeights(*weights)
+    normed = F.rms_norm(x, w.norm.shape, w.norm, _EPS)
+    before, gate = F.linear(normed, w.in_proj).chunk(2, -1)
+    u = _plain_conv(before, w.conv_weight, w.conv_bias)
+    sizes = [w.dt_weight.shape[1], *2 * w.A_log.shape[1:]]
+    rank, B, C = torch.split(F.linear(u, w.x_proj), sizes, -1)
+    delta = F.softplus(F.linear(rank, w.dt_weight, w.dt_bias))
+    h, outputs, starts, A = x.new_zeros(_ROWS, *w.A_log.shape), [], _starts(x), -w.A_log.exp()
+    for t in range(x.shape[1]):
+        decay = torch.where(starts[:, t, None, None], 0.0, torch.exp(delta[:, t, :, None] * A))
+        h = decay * h + (delta * u)[:, t, :, None] * B[:, t, None]  # (rows, channels, states)
+        outputs.append((h * C[:, t, None]).sum(-1))
+    y = (torch.stack(outputs, 1) + w.D * u) * F.silu(gate)
+    return x + F.linear(y, w.out_proj)
+
+
+def _block_inputs(draw: Draw) -> list[Tensor]:
+    channels, states, rank, taps = _WIDTH + 3, 5, 2, 4
+    weights = BlockWeights(
+        norm=draw(_WIDTH),
+        in_proj=draw(2 * channels, _WIDTH) / 5,
+        conv_weight=draw(channels, taps) / 2,
+        conv_bias=draw(channels),
+        x_proj=draw(rank + 2 * states, channels) / 5,
+        dt_weight=draw(channels, rank),
+        dt_bias=draw(channels),
+        A_log=draw(channels, states) / 2,
+        D=draw(channels),
+        out_proj=draw(_WIDTH, channels) / 5,
+    )
+    return [draw(_ROWS, _LENGTH, _WIDTH), *weights]
+
+
 def _dense(draw: Draw) -> list[Tensor]:
     return [draw(_ROWS, _LENGTH, _WIDTH), draw(_WIDTH, _WIDTH) / 5, draw(_WIDTH)]
 
@@ -201,6 +244,7 @@ _CASES = {
     "dense layer with softplus": _Case(
         _dense, dense_softplus, lambda x, w, b: F.softplus(F.linear(x, w, b))
     ),
+    "Mamba block": _Case(_block_inputs, _block, _plain_block),
     "GRU": _Case(_gated_inputs(3), _gru, _plain_gru),
     "LSTM": _Case(_gated_inputs(4), _lstm, _plain_lstm),
     "critic heads": _Case(

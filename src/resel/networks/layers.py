@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor, nn
 
-from resel.networks.folding import Reading, fold
+from resel.networks.folding import Reading, dense_elu_folded
 from resel.networks.ops.activation import dense_elu
 
 
@@ -31,8 +30,7 @@ class DenseELU(nn.Module):
 
     def folded(self, readings: Sequence[Reading]) -> Tensor:
         """Of all these side by side, without making what comes before this layer."""
-        weight, bias = fold(self.linear.weight, self.linear.bias, readings)
-        return dense_elu(torch.cat([reading.x for reading in readings], -1), weight, bias)
+        return dense_elu_folded(self.linear.weight, self.linear.bias, readings)
 
 
 class Hidden(nn.Sequential):

@@ -19,6 +19,8 @@ from resel.networks.encoders.base import Encoder, State
 from resel.networks.encoders.registry import EncoderSpec
 from resel.networks.ops.activation import dense_softplus
 from resel.networks.ops.conv import causal_conv_silu
+from resel.networks.ops.feed_forward import feed_forward
+from resel.networks.ops.mamba_block import BlockWeights, mamba_block
 from resel.networks.ops.norm import rms_norm
 from resel.networks.ops.scan import selective_scan
 
@@ -98,6 +100,21 @@ class MambaMixer(nn.Module):
         assert isinstance(y, Tensor)
         return self.out_proj(y)  # type: ignore[no-any-return]
 
+    def block_weights(self, norm: Tensor) -> BlockWeights:
+        """All parameters of the block behind a norm, for its operation in one piece."""
+        return BlockWeights(
+            norm,
+            self.in_proj.weight,
+            self.conv_weight,
+            self.conv_bias,
+            self.x_proj.weight,
+            self.dt_proj.weight,
+            self.dt_proj.bias,
+            self.A_log,
+            self.D,
+            self.out_proj.weight,
+        )
+
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         past, h = state  # (rows, K - 1, D), (rows, D, S)
         u, z = self.in_proj(x).chunk(2, -1)  # (rows, D) each
@@ -129,7 +146,9 @@ class FeedForward(nn.Module):
         nn.init.zeros_(self.down.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.norm(x + self.down(F.gelu(self.up(x))))  # type: ignore[no-any-return]
+        up, down, norm = self.up, self.down, self.norm
+        layers = ((up.weight, up.bias), (down.weight, down.bias), (norm.weight, norm.bias))
+        return feed_forward(x, *layers, _EPS)
 
 
 class Readout(nn.Sequential):
@@ -230,8 +249,14 @@ class MambaEncoder(Encoder):
         ]
 
     def forward(self, x: Tensor, is_first: Tensor) -> Tensor:
+        whole = x.device.type == "cpu" and not torch.compiler.is_compiling()
         for norm, mixer in zip(self.norms, self.mixers, strict=True):
-            x = x + mixer(_normed(norm, x), is_first)
+            assert isinstance(mixer, MambaMixer)
+            assert isinstance(norm, nn.RMSNorm)
+            if whole and mixer.taps:
+                x = mamba_block(x, is_first, _EPS, mixer.block_weights(norm.weight))
+            else:
+                x = x + mixer(_normed(norm, x), is_first)
         return self.last(x)  # type: ignore[no-any-return]
 
     def step(self, x: Tensor, state: State) -> tuple[Tensor, State]:

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from resel.networks.ops.cpu.threads import run_threads, thread_count
+from resel.networks.ops.products import input_gradient, weight_gradient
 
 
 def dense_elu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -40,31 +41,66 @@ def _worth_a_kernel(x: Tensor) -> bool:
 
 
 def _dense(x: Tensor, weight: Tensor, bias: Tensor, kind: _Activation) -> Tensor:
-    y = _Dense.apply(x.flatten(0, -2), weight, bias, kind)  # type: ignore[no-untyped-call]
-    return y.view(*x.shape[:-1], -1)  # type: ignore[no-any-return]
+    layer = _Dense.apply if torch.is_grad_enabled() else _dense_forward
+    y: Tensor = layer(x.flatten(0, -2), weight, bias, kind)
+    return y.view(*x.shape[:-1], -1)
 
 
 def bias_elu_(x: Tensor, bias: Tensor) -> None:
-    """x (groups, steps, width), contiguous on a CPU, becomes elu(x + bias (groups, width))."""
+    """x (groups, steps, width) becomes elu(x + bias (groups, width)); x dense, on a CPU."""
     from resel.networks.ops.cpu import kernels
+    from resel.networks.ops.cpu.places import like
 
-    arrays = (x.detach().numpy(), bias.detach().numpy())
+    bias = bias.contiguous()
+    arguments = (x.data_ptr(), bias.data_ptr(), *x.shape, like(x))
     groups = thread_count(x.numel(), x.shape[1])
-    run_threads(lambda thread, of: kernels.bias_elu(*arrays, thread, of), groups)
+    run_threads(lambda thread, of: kernels.bias_elu(*arguments, thread, of), groups)
 
 
-def elu_backward_(grad: Tensor, y: Tensor, *, sums: bool = True) -> Tensor:
+def elu_backward_(grad: Tensor, y: Tensor, *, sums: bool = True) -> Tensor | None:
     """grad of y = elu(x + bias), both (groups, steps, width), becomes that of x.
 
-    The result is the gradient of the bias (groups, width), or empty if not wanted.
+    The result is the gradient of the bias (groups, width), if it is wanted.
     """
     from resel.networks.ops.cpu import kernels
+    from resel.networks.ops.cpu.places import like
 
     threads = thread_count(y.numel(), y.shape[1])
-    total = y.new_zeros(threads, y.shape[0], y.shape[2] if sums else 0)
-    arrays = [t.detach().numpy() for t in (y, grad, total)]
-    run_threads(lambda thread, of: kernels.elu_backward(*arrays, thread, of), threads)
+    parts, _, width = y.shape
+    total = torch.zeros(threads, parts, width, dtype=y.dtype) if sums else None
+    to = 0 if total is None else total.data_ptr()
+    arguments = (y.data_ptr(), grad.data_ptr(), to, *y.shape, like(y))
+    run_threads(lambda thread, of: kernels.elu_backward(*arguments, thread, of), threads)
+    if total is None:
+        return None
     return total[0] if threads == 1 else total.sum(0)
+
+
+def bias_softplus_(x: Tensor, bias: Tensor) -> None:
+    """x (steps, width) becomes softplus(x + bias); x dense, on a CPU."""
+    from resel.networks.ops.cpu import row_kernels
+    from resel.networks.ops.cpu.places import like
+
+    bias = bias.contiguous()
+    arguments = (x.data_ptr(), bias.data_ptr(), *x.shape, like(x))
+    groups = thread_count(x.numel(), x.shape[0])
+    run_threads(lambda thread, of: row_kernels.bias_softplus(*arguments, thread, of), groups)
+
+
+def softplus_backward_(grad: Tensor, y: Tensor, *, sums: bool = True) -> Tensor | None:
+    """As `elu_backward_`, of y = softplus(x + bias) and for (steps, width)."""
+    from resel.networks.ops.cpu import row_kernels
+    from resel.networks.ops.cpu.places import like
+
+    steps, width = y.shape
+    groups = thread_count(y.numel(), steps)
+    total = torch.zeros(groups, width, dtype=y.dtype) if sums else None
+    to = 0 if total is None else total.data_ptr()
+    arguments = (y.data_ptr(), grad.data_ptr(), to, steps, width, like(y))
+    run_threads(lambda thread, of: row_kernels.softplus_backward(*arguments, thread, of), groups)
+    if total is None:
+        return None
+    return total[0] if groups == 1 else total.sum(0)
 
 
 class _Activation(NamedTuple):
@@ -72,46 +108,31 @@ class _Activation(NamedTuple):
 
     add_bias_: Callable[[Tensor, Tensor], None]
     """x becomes the activation of x + bias."""
-    backward: Callable[[Tensor, Tensor, bool], tuple[Tensor, Tensor]]
-    """From gradient and result: gradients of x and, if wanted, of the bias."""
+    backward_: Callable[[Tensor, Tensor, bool], Tensor | None]
+    """The gradient, with the result, becomes that of x; and, if wanted, that of the bias."""
 
 
-def _elu_backward(grad_y: Tensor, y: Tensor, sums: bool) -> tuple[Tensor, Tensor]:
-    grad = grad_y.clone(memory_format=torch.contiguous_format)
-    return grad, elu_backward_(grad[None], y[None], sums=sums)[0]
+def _elu_backward_(grad: Tensor, y: Tensor, sums: bool) -> Tensor | None:
+    of_bias = elu_backward_(grad[None], y[None], sums=sums)
+    return of_bias if of_bias is None else of_bias[0]
 
 
-def _bias_softplus_(x: Tensor, bias: Tensor) -> None:
-    from resel.networks.ops.cpu import row_kernels
-
-    arrays = (x.view(-1).numpy(), bias.detach().contiguous().numpy())
-    groups = thread_count(x.numel(), len(x))
-    run_threads(lambda thread, of: row_kernels.bias_softplus(*arrays, thread, of), groups)
+_ELU = _Activation(lambda x, bias: bias_elu_(x[None], bias), _elu_backward_)
+_SOFTPLUS = _Activation(
+    bias_softplus_, lambda grad, y, sums: softplus_backward_(grad, y, sums=sums)
+)
 
 
-def _softplus_backward(grad_y: Tensor, y: Tensor, sums: bool) -> tuple[Tensor, Tensor]:
-    from resel.networks.ops.cpu import row_kernels
-
-    width = y.shape[1]
-    groups = thread_count(y.numel(), len(y))
-    grad, shares = torch.empty_like(y), y.new_zeros(groups, width if sums else 0)
-    tensors = (y, grad_y.contiguous(), grad, shares)
-    arrays = [t.detach().view(-1).numpy() for t in tensors]
-    run_threads(
-        lambda thread, of: row_kernels.softplus_backward(*arrays, width, thread, of), groups
-    )
-    return grad, shares[0] if groups == 1 else shares.sum(0)
-
-
-_ELU = _Activation(lambda x, bias: bias_elu_(x[None], bias[None]), _elu_backward)
-_SOFTPLUS = _Activation(_bias_softplus_, _softplus_backward)
+def _dense_forward(x: Tensor, weight: Tensor, bias: Tensor, kind: _Activation) -> Tensor:
+    y = x @ weight.t()
+    kind.add_bias_(y, bias)
+    return y
 
 
 class _Dense(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, kind: _Activation) -> Tensor:
-        y = x @ weight.t()
-        kind.add_bias_(y, bias)
+        y = _dense_forward(x, weight, bias, kind)
         ctx.save_for_backward(x, weight, y)
         ctx.kind = kind
         return y
@@ -120,7 +141,8 @@ class _Dense(torch.autograd.Function):
     def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, y = ctx.saved_tensors
         of_x, of_weight, of_bias, _ = ctx.needs_input_grad
-        grad, grad_bias = ctx.kind.backward(grad_y, y, of_bias)
-        grad_x = grad @ weight if of_x else None
-        grad_weight = grad.t() @ x if of_weight else None
-        return grad_x, grad_weight, grad_bias if of_bias else None, None
+        grad = grad_y.clone(memory_format=torch.contiguous_format)
+        grad_bias = ctx.kind.backward_(grad, y, of_bias)
+        grad_x = input_gradient(grad, weight) if of_x else None
+        grad_weight = weight_gradient(grad, x) if of_weight else None
+        return grad_x, grad_weight, grad_bias, None

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from resel.networks.ops.cpu.strides import flat_places
+from resel.networks.ops.cpu.strides import spaced
 from resel.networks.ops.cpu.threads import run_threads, thread_count
 
 
@@ -29,7 +29,8 @@ def steps_since_first(is_first: Tensor) -> Tensor:
         from resel.networks.ops.cpu import conv_kernels
 
         age = torch.empty(is_first.shape, dtype=torch.int64)
-        conv_kernels.ages(is_first.contiguous().numpy(), age.numpy())
+        is_first = is_first.contiguous()
+        conv_kernels.ages(is_first.data_ptr(), age.data_ptr(), *is_first.shape)
         return age
     step = torch.arange(is_first.shape[1], device=is_first.device).expand_as(is_first)
     first = torch.where(is_first, step, torch.zeros_like(step))
@@ -47,36 +48,59 @@ def _conv_by_taps(x: Tensor, weight: Tensor, bias: Tensor, is_first: Tensor) -> 
     return F.silu(y)
 
 
+def conv_forward(x: Tensor, weight: Tensor, bias: Tensor, age: Tensor) -> Tensor:
+    """The convolution on a CPU, with steps since the first; x evenly spaced, weights dense."""
+    from resel.networks.ops.cpu import conv_kernels
+    from resel.networks.ops.cpu.places import like
+    from resel.networks.ops.cpu.vectors import LANES
+
+    channels, taps = weight.shape
+    y = torch.empty(x.shape, dtype=x.dtype)
+    addresses = [tensor.data_ptr() for tensor in (x, weight, bias, age, y)]
+    arguments = (*addresses, age.numel(), channels, taps, x.stride(1), like(x))
+    groups = thread_count(x.numel() * taps, -(-channels // LANES))
+    run_threads(lambda thread, of: conv_kernels.forward(*arguments, thread, of), groups)
+    return y
+
+
+def conv_backward(
+    grad_y: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    age: Tensor,
+    grad_x: Tensor,
+    *,
+    learns: bool = True,
+) -> tuple[Tensor | None, Tensor | None]:
+    """Writes grad_x, evenly spaced, and gives the gradients of weight and bias, if it learns."""
+    from resel.networks.ops.cpu import conv_kernels
+    from resel.networks.ops.cpu.places import like
+    from resel.networks.ops.cpu.vectors import LANES
+
+    channels, taps = weight.shape
+    found = [torch.empty_like(t) if learns else None for t in (weight, bias)]
+    addresses = [tensor.data_ptr() for tensor in (x, weight, bias, age, grad_y, grad_x)]
+    addresses += [0 if tensor is None else tensor.data_ptr() for tensor in found]
+    steps = (x.stride(1), grad_x.stride(1))
+    arguments = (*addresses, age.numel(), channels, taps, *steps, like(x))
+    groups = thread_count(3 * grad_y.numel(), -(-channels // LANES))
+    run_threads(lambda thread, of: conv_kernels.backward(*arguments, thread, of), groups)
+    return found[0], found[1]
+
+
 class _FusedConv(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, is_first: Tensor) -> Tensor:
-        from resel.networks.ops.cpu import conv_kernels
-        from resel.networks.ops.cpu.vectors import LANES
-
-        flat, stride = flat_places(x)
-        y = torch.empty_like(x, memory_format=torch.contiguous_format)
-        age = steps_since_first(is_first)
-        given = (flat, weight.contiguous().view(-1), bias.contiguous(), age.view(-1))
-        arrays = [t.detach().numpy() for t in (*given, y.view(-1))]
-        groups = thread_count(x.numel() * weight.shape[1], -(-len(bias) // LANES))
-        run_threads(lambda thread, of: conv_kernels.forward(*arrays, stride, thread, of), groups)
+        x, _ = spaced(x)
+        given = (x, weight.contiguous(), bias.contiguous(), steps_since_first(is_first))
         ctx.save_for_backward(*given)
-        ctx.stride = stride
-        return y
+        return conv_forward(*given)
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
-        from resel.networks.ops.cpu import conv_kernels
-        from resel.networks.ops.cpu.vectors import LANES
-
-        stride, (x, weight, bias, age) = ctx.stride, ctx.saved_tensors
-        wanted = ctx.needs_input_grad[1] or ctx.needs_input_grad[2]
-        grad_x = torch.empty_like(grad_y, memory_format=torch.contiguous_format)
-        grad_weight, grad_bias = (t.new_empty(len(t) if wanted else 0) for t in (weight, bias))
-        given = (x, weight, bias, age, grad_y.contiguous().view(-1))
-        arrays = [t.detach().numpy() for t in (*given, grad_x.view(-1), grad_weight, grad_bias)]
-        groups = thread_count(3 * grad_y.numel(), -(-len(bias) // LANES))
-        run_threads(lambda thread, of: conv_kernels.backward(*arrays, stride, thread, of), groups)
-        if not wanted:
-            return grad_x, None, None, None
-        return grad_x, grad_weight.view(len(bias), -1), grad_bias, None
+        learns = ctx.needs_input_grad[1] or ctx.needs_input_grad[2]
+        x, weight, bias, age = ctx.saved_tensors
+        grad_x = torch.empty(grad_y.shape, dtype=grad_y.dtype)
+        of_weights = conv_backward(grad_y.contiguous(), x, weight, bias, age, grad_x, learns=learns)
+        return grad_x, *of_weights, None

@@ -17,39 +17,53 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
         return F.rms_norm(x, weight.shape, weight, eps)
     if torch.is_grad_enabled():
         return _FusedNorm.apply(x, weight, eps)  # type: ignore[no-any-return, no-untyped-call]
-    return _forward(x.contiguous(), weight.detach().contiguous(), eps)[0]
+    return norm_forward(x.contiguous(), weight.contiguous(), eps)[0]
 
 
-def _forward(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """The norm, and what each step was multiplied with."""
+def norm_forward(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """The norm of what is dense on a CPU, and what each step was multiplied with."""
     from resel.networks.ops.cpu import row_kernels
+    from resel.networks.ops.cpu.places import like
 
     y = torch.empty_like(x)
-    scale = x.new_empty(x.shape[:-1])
-    flat, to, factors = (t.view(-1).numpy() for t in (x, y, scale))
-    arrays = (flat, weight.numpy(), eps, to, factors)
-    groups = thread_count(x.numel(), scale.numel())
-    run_threads(lambda thread, of: row_kernels.rms_norm(*arrays, thread, of), groups)
+    scale = torch.empty(x.shape[:-1], dtype=x.dtype)
+    steps = scale.numel()
+    given = (x.data_ptr(), weight.data_ptr(), eps, y.data_ptr(), scale.data_ptr())
+    arguments = (*given, steps, x.shape[-1], like(x))
+    groups = thread_count(x.numel(), steps)
+    run_threads(lambda thread, of: row_kernels.rms_norm(*arguments, thread, of), groups)
     return y, scale
+
+
+def norm_backward(
+    grad_y: Tensor, x: Tensor, weight: Tensor, scale: Tensor, *, sums: bool = True
+) -> tuple[Tensor, Tensor | None]:
+    """Gradients of x and, if wanted, of the weight; all dense on a CPU."""
+    from resel.networks.ops.cpu import row_kernels
+    from resel.networks.ops.cpu.places import like
+
+    steps, width = scale.numel(), x.shape[-1]
+    groups = thread_count(x.numel(), steps)
+    grad_x = torch.empty_like(x)
+    shares = torch.zeros(groups, width, dtype=x.dtype) if sums else None
+    addresses = [tensor.data_ptr() for tensor in (x, weight, scale, grad_y, grad_x)]
+    arguments = (*addresses, 0 if shares is None else shares.data_ptr(), steps, width, like(x))
+    run_threads(lambda thread, of: row_kernels.rms_norm_backward(*arguments, thread, of), groups)
+    if shares is None:
+        return grad_x, None
+    return grad_x, shares[0] if groups == 1 else shares.sum(0)
 
 
 class _FusedNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
-        x, weight = x.detach().contiguous(), weight.detach().contiguous()
-        y, scale = _forward(x, weight, eps)
+        x, weight = x.contiguous(), weight.contiguous()
+        y, scale = norm_forward(x, weight, eps)
         ctx.save_for_backward(x, weight, scale)
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: Tensor) -> tuple[Tensor | None, ...]:
-        from resel.networks.ops.cpu import row_kernels
-
         x, weight, scale = ctx.saved_tensors
-        groups = thread_count(x.numel(), scale.numel())
-        grad_x = torch.empty_like(x)
-        sums = x.new_zeros(groups, len(weight) if ctx.needs_input_grad[1] else 0)
-        tensors = (x, weight, scale, grad_y.contiguous(), grad_x, sums)
-        arrays = [t.detach().view(-1).numpy() for t in tensors]
-        run_threads(lambda thread, of: row_kernels.rms_norm_backward(*arrays, thread, of), groups)
-        return grad_x, sums.sum(0) if ctx.needs_input_grad[1] else None, None
+        sums = ctx.needs_input_grad[1]
+        return *norm_backward(grad_y.contiguous(), x, weight, scale, sums=sums), None

@@ -6,7 +6,8 @@ Glossary
     a: what the filters give, before the SiLU; backward computes it anew
     K = CHUNK steps are worked on together, one block of LANES channels after another
 
-Arrays are flat, in C order of the shapes in the comments; x has a stride between its steps.
+Arrays are given by their addresses (see `places`), in C order of the shapes in the comments; x and
+its gradient have a stride between their steps.
 """
 
 from __future__ import annotations
@@ -17,15 +18,17 @@ import numpy as np
 
 from resel.networks.ops.cpu.blocks import gather, load_steps, scatter, scratch, store_steps
 from resel.networks.ops.cpu.numba_math import inlined, kernel
+from resel.networks.ops.cpu.places import array, flat
 from resel.networks.ops.cpu.vectors import LANES, exp, load, splat, store
 
 CHUNK = 64
 
 
 @kernel
-def ages(is_first: Any, age: Any) -> None:
+def ages(is_first_at: int, age_at: int, rows: int, length: int) -> None:
     """Places of a row since the last start; is_first, age (rows, length)."""
-    rows, length = is_first.shape
+    is_first = array(is_first_at, (rows, length), np.uint8(0))
+    age = array(age_at, (rows, length), np.int64(0))
     for row in range(rows):
         since = 0
         for t in range(length):
@@ -44,17 +47,22 @@ def _filtered(xs: Any, at: int, weight: Any, own: int, bias: Any, taps: int) -> 
 
 @kernel
 def forward(
-    x: Any,  # (N, W) with a stride
-    weight: Any,  # (W, T)
-    bias: Any,  # (W,)
-    age: Any,  # (N,)
-    y: Any,  # out (N, W): silu(bias + sum_j weight_j x_{n-j})
+    x_at: int,  # (N, W) with a stride
+    weight_at: int,  # (W, T)
+    bias_at: int,  # (W,)
+    age_at: int,  # (N,)
+    y_at: int,  # out (N, W): silu(bias + sum_j weight_j x_{n-j})
+    slots: int,
+    width: int,
+    taps: int,
     stride: int,
+    number: Any,
     thread: int,
     threads: int,
 ) -> None:
-    slots, width = len(age), len(bias)
-    taps = len(weight) // width
+    x, y = flat(x_at, slots * stride, number), flat(y_at, slots * width, number)
+    weight, bias = flat(weight_at, width * taps, number), flat(bias_at, width, number)
+    age = flat(age_at, slots, np.int64(0))
     blocks = (width + LANES - 1) // LANES
     from_block = blocks * thread // threads
     count = blocks * (thread + 1) // threads - from_block
@@ -95,24 +103,32 @@ def _find_reach(age: Any, step: int, steps: int, taps: int, reach: Any) -> None:
 
 @kernel
 def backward(
-    x: Any,
-    weight: Any,
-    bias: Any,
-    age: Any,
-    grad_y: Any,  # (N, W)
-    grad_x: Any,  # out (N, W)
-    grad_weight: Any,  # out (W, T), or empty if not wanted
-    grad_bias: Any,  # out (W,), or empty
+    x_at: int,
+    weight_at: int,
+    bias_at: int,
+    age_at: int,
+    grad_y_at: int,  # (N, W)
+    grad_x_at: int,  # out (N, W) with a stride
+    grad_weight_at: int,  # out (W, T), or 0 if not wanted
+    grad_bias_at: int,  # out (W,), or 0
+    slots: int,
+    width: int,
+    taps: int,
     stride: int,
+    grad_stride: int,
+    number: Any,
     thread: int,
     threads: int,
 ) -> None:
-    slots, width = len(age), len(bias)
-    taps = len(weight) // width
+    x, grad_y = flat(x_at, slots * stride, number), flat(grad_y_at, slots * width, number)
+    weight, bias = flat(weight_at, width * taps, number), flat(bias_at, width, number)
+    age, grad_x = flat(age_at, slots, np.int64(0)), flat(grad_x_at, slots * grad_stride, number)
+    grad_weight = flat(grad_weight_at, width * taps, number)
+    grad_bias = flat(grad_bias_at, width, number)
     blocks = (width + LANES - 1) // LANES  # threads take channels, so that sums need no other
     from_block = blocks * thread // threads
     count = blocks * (thread + 1) // threads - from_block
-    wanted = len(grad_weight) > 0
+    wanted = grad_weight_at != 0
     size = taps * LANES
     one = splat(x.dtype.type(1))
     nought = splat(x.dtype.type(0))
@@ -158,7 +174,7 @@ def backward(
                 for j in range(reach[k]):
                     d = d + load(ws, i * size + j * LANES) * load(gs, (k + j) * LANES)
                 store(gs, k * LANES, d)
-            store_steps(gs, step, steps, width, first, wide, grad_x)
+            store_steps(gs, step, steps, grad_stride, first, wide, grad_x)
     if wanted:
         for i in range(count):
             first = (from_block + i) * LANES

@@ -2,6 +2,7 @@
 
 Glossary
     N steps of packed sequences (row after row), H hidden units, G networks side by side
+    What ends in `_at` is an address (see `places`), 0 for what is not wanted
     segment: the steps from one start to the next; segments share nothing, so threads take them
 """
 
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from resel.networks.ops.cpu.numba_math import exp, inlined, kernel
+from resel.networks.ops.cpu.places import array
 
 
 @kernel
@@ -130,9 +132,19 @@ def _add_and_elu(v: Any, bias: Any, zero: Any, one: Any) -> None:
 
 
 @kernel
-def bias_elu(x: Any, bias: Any, thread: int, threads: int) -> None:
-    """x (G, N, H) becomes elu(x + bias), bias (G, H)."""
-    parts, steps, _ = x.shape
+def bias_elu(
+    x_at: int,  # in and out (G, N, H)
+    bias_at: int,  # (G, H)
+    parts: int,
+    steps: int,
+    width: int,
+    number: Any,
+    thread: int,
+    threads: int,
+) -> None:
+    """x becomes elu(x + bias)."""
+    x = array(x_at, (parts, steps, width), number)
+    bias = array(bias_at, (parts, width), number)
     zero = x.dtype.type(0)
     one = x.dtype.type(1)
     for row in range(parts * steps * thread // threads, parts * steps * (thread + 1) // threads):
@@ -142,16 +154,22 @@ def bias_elu(x: Any, bias: Any, thread: int, threads: int) -> None:
 
 @kernel
 def elu_backward(
-    y: Any,  # (G, N, H)
-    grad: Any,  # in and out (G, N, H)
-    sums: Any,  # out (threads, G, H), zero at entry: grad summed over steps, if H > 0
+    y_at: int,  # (G, N, H)
+    grad_at: int,  # in and out (G, N, H)
+    sums_at: int,  # out (threads, G, H), zero at entry: grad summed over steps
+    parts: int,
+    steps: int,
+    width: int,
+    number: Any,
     thread: int,
     threads: int,
 ) -> None:
-    parts, steps, width = y.shape
+    y = array(y_at, (parts, steps, width), number)
+    grad = array(grad_at, (parts, steps, width), number)
+    sums = array(sums_at, (threads, parts, width), number)
     zero = y.dtype.type(0)
     one = y.dtype.type(1)
-    wants_sums = sums.shape[2] > 0
+    wants_sums = sums_at != 0
     for row in range(parts * steps * thread // threads, parts * steps * (thread + 1) // threads):
         part = row // steps
         v = y[part, row - part * steps]
@@ -166,15 +184,23 @@ def elu_backward(
 
 @kernel
 def bias_elu_readout(
-    x: Any,  # in and out (G, N, H), becomes elu(x + bias)
-    bias: Any,  # (G, H)
-    weight: Any,  # (G, H)
-    offset: Any,  # (G,)
-    output: Any,  # out (G, N): weight x + offset
+    x_at: int,  # in and out (G, N, H), becomes elu(x + bias)
+    bias_at: int,  # (G, H)
+    weight_at: int,  # (G, H)
+    offset_at: int,  # (G,)
+    output_at: int,  # out (G, N): weight x + offset
+    parts: int,
+    steps: int,
+    width: int,
+    number: Any,
     thread: int,
     threads: int,
 ) -> None:
-    parts, steps, width = x.shape
+    x = array(x_at, (parts, steps, width), number)
+    bias = array(bias_at, (parts, width), number)
+    weight = array(weight_at, (parts, width), number)
+    offset = array(offset_at, (parts,), number)
+    output = array(output_at, (parts, steps), number)
     zero = x.dtype.type(0)
     one = x.dtype.type(1)
     for row in range(parts * steps * thread // threads, parts * steps * (thread + 1) // threads):
@@ -190,19 +216,26 @@ def bias_elu_readout(
 
 @kernel
 def readout_backward(
-    y: Any,  # (G, N, H), what bias_elu_readout left in x
-    weight: Any,  # (G, H)
-    grad_output: Any,  # (G, N)
-    grad: Any,  # out (G, N, H): gradient before bias and ELU
-    bias_sums: Any,  # out (threads, G, H), zero at entry, if H > 0
-    weight_sums: Any,  # out (threads, G, H), zero at entry, if H > 0
+    y_at: int,  # (G, N, H), what bias_elu_readout left in x
+    weight_at: int,  # (G, H)
+    grad_output_at: int,  # (G, N)
+    grad_at: int,  # out (G, N, H): gradient before bias and ELU
+    sums_at: int,  # out (2, threads, G, H), zero at entry: gradients of bias and weight
+    parts: int,
+    steps: int,
+    width: int,
+    number: Any,
     thread: int,
     threads: int,
 ) -> None:
-    parts, steps, width = y.shape
+    y = array(y_at, (parts, steps, width), number)
+    weight = array(weight_at, (parts, width), number)
+    grad_output = array(grad_output_at, (parts, steps), number)
+    grad = array(grad_at, (parts, steps, width), number)
+    sums = array(sums_at, (2, threads, parts, width), number)
     zero = y.dtype.type(0)
     one = y.dtype.type(1)
-    wants_sums = bias_sums.shape[2] > 0
+    wants_sums = sums_at != 0
     for row in range(parts * steps * thread // threads, parts * steps * (thread + 1) // threads):
         part = row // steps
         v = y[part, row - part * steps]
@@ -213,9 +246,9 @@ def readout_backward(
             a = g * w[i]
             d[i] = a if v[i] > zero else a * (v[i] + one)
         if wants_sums:
-            total = bias_sums[thread, part]
+            total = sums[0, thread, part]
             for i in range(width):
                 total[i] += d[i]
-            total = weight_sums[thread, part]
+            total = sums[1, thread, part]
             for i in range(width):
                 total[i] += g * v[i]

@@ -26,7 +26,7 @@ FASTMATH = {"reassoc", "contract", "nsz"}
 def _helper_digest() -> str:
     """Changes whenever the code that is compiled into every kernel does."""
     here = Path(__file__)
-    sources = (here, here.with_name("vectors.py"), here.with_name("blocks.py"))
+    sources = (here, *map(here.with_name, ("vectors.py", "blocks.py", "places.py")))
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
 
 

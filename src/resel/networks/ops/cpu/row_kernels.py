@@ -1,8 +1,9 @@
 """Numba kernels that go through steps one by one: bias and softplus, and the RMS norm.
 
 Glossary
-    N steps, W channels; arrays of (N, W) are flat, in C order
-    sums: (threads, W), what each thread has added up over its steps, zero at entry
+    N steps, W channels; arrays are dense, and given by their addresses (see `places`)
+    sums: (threads, W), what each thread has added up over its steps, zero at entry; address 0
+        where they are not wanted
 
 Each kernel does blocks of LANES channels and then what is left, in the same function.
 """
@@ -13,6 +14,7 @@ import math
 from typing import Any
 
 from resel.networks.ops.cpu.numba_math import inlined, kernel
+from resel.networks.ops.cpu.places import flat
 from resel.networks.ops.cpu.vectors import (
     LANES,
     exp,
@@ -35,10 +37,17 @@ def _softplus_block(x: Any, at: int, bias: Any, c: int, wide: int) -> None:
 
 
 @kernel
-def bias_softplus(x: Any, bias: Any, thread: int, threads: int) -> None:
+def bias_softplus(
+    x_at: int,  # in and out (N, W)
+    bias_at: int,  # (W,)
+    steps: int,
+    width: int,
+    number: Any,
+    thread: int,
+    threads: int,
+) -> None:
     """x becomes ln(1 + e^(x + bias))."""
-    width = len(bias)
-    steps = len(x) // width
+    x, bias = flat(x_at, steps * width, number), flat(bias_at, width, number)
     whole = width - width % LANES
     for n in range(steps * thread // threads, steps * (thread + 1) // threads):
         for c in range(0, whole, LANES):
@@ -49,12 +58,12 @@ def bias_softplus(x: Any, bias: Any, thread: int, threads: int) -> None:
 
 @inlined
 def _softplus_slope_block(
-    y: Any, grad_y: Any, grad: Any, at: int, sums: Any, to: int, wants_sums: bool, wide: int
+    y: Any, grad: Any, at: int, sums: Any, to: int, wants_sums: bool, wide: int
 ) -> None:
     """With y = softplus(a), the slope 1 / (1 + e^-a) is 1 - e^-y."""
     nought = splat(y.dtype.type(0))
     slope = nought - expm1(nought - load_first(y, at, wide))
-    g = slope * load_first(grad_y, at, wide)
+    g = slope * load_first(grad, at, wide)
     store_first(grad, at, g, wide)
     if wants_sums:
         store_first(sums, to, load_first(sums, to, wide) + g, wide)
@@ -62,39 +71,44 @@ def _softplus_slope_block(
 
 @kernel
 def softplus_backward(
-    y: Any,  # (N, W)
-    grad_y: Any,  # (N, W)
-    grad: Any,  # out (N, W): gradient before the softplus
-    sums: Any,  # out: of grad; empty if not wanted
+    y_at: int,  # (N, W)
+    grad_at: int,  # in and out (N, W): gradient behind, then before the softplus
+    sums_at: int,  # out: of grad
+    steps: int,
     width: int,
+    number: Any,
     thread: int,
     threads: int,
 ) -> None:
-    steps = len(y) // width
+    y, grad = flat(y_at, steps * width, number), flat(grad_at, steps * width, number)
+    sums = flat(sums_at, threads * width, number)
     whole = width - width % LANES
-    wants_sums = len(sums) > 0
+    wants_sums = sums_at != 0
     own = thread * width
     for n in range(steps * thread // threads, steps * (thread + 1) // threads):
         at = n * width
         for c in range(0, whole, LANES):
-            _softplus_slope_block(y, grad_y, grad, at + c, sums, own + c, wants_sums, LANES)
+            _softplus_slope_block(y, grad, at + c, sums, own + c, wants_sums, LANES)
         if whole < width:
             rest = width - whole
-            _softplus_slope_block(y, grad_y, grad, at + whole, sums, own + whole, wants_sums, rest)
+            _softplus_slope_block(y, grad, at + whole, sums, own + whole, wants_sums, rest)
 
 
 @kernel
 def rms_norm(
-    x: Any,  # (N, W)
-    weight: Any,  # (W,)
+    x_at: int,  # (N, W)
+    weight_at: int,  # (W,)
     eps: float,
-    y: Any,  # out (N, W): x scale weight
-    scale: Any,  # out (N,): 1 / sqrt(mean(x^2) + eps)
+    y_at: int,  # out (N, W): x scale weight
+    scale_at: int,  # out (N,): 1 / sqrt(mean(x^2) + eps)
+    steps: int,
+    width: int,
+    number: Any,
     thread: int,
     threads: int,
 ) -> None:
-    width = len(weight)
-    steps = len(scale)
+    x, y = flat(x_at, steps * width, number), flat(y_at, steps * width, number)
+    weight, scale = flat(weight_at, width, number), flat(scale_at, steps, number)
     whole = width - width % LANES
     rest = width - whole
     for n in range(steps * thread // threads, steps * (thread + 1) // threads):
@@ -130,20 +144,24 @@ def _norm_slope_block(
 
 @kernel
 def rms_norm_backward(
-    x: Any,
-    weight: Any,
-    scale: Any,
-    grad_y: Any,  # (N, W)
-    grad_x: Any,  # out (N, W)
-    sums: Any,  # out: shares of the gradient of weight; empty if not wanted
+    x_at: int,
+    weight_at: int,
+    scale_at: int,
+    grad_y_at: int,  # (N, W)
+    grad_x_at: int,  # out (N, W)
+    sums_at: int,  # out: shares of the gradient of weight
+    steps: int,
+    width: int,
+    number: Any,
     thread: int,
     threads: int,
 ) -> None:
-    width = len(weight)
-    steps = len(scale)
+    x, grad_y = flat(x_at, steps * width, number), flat(grad_y_at, steps * width, number)
+    weight, scale = flat(weight_at, width, number), flat(scale_at, steps, number)
+    grad_x, sums = flat(grad_x_at, steps * width, number), flat(sums_at, threads * width, number)
     whole = width - width % LANES
     rest = width - whole
-    wants_sums = len(sums) > 0
+    wants_sums = sums_at != 0
     own = thread * width
     for n in range(steps * thread // threads, steps * (thread + 1) // threads):
         at = n * width

@@ -12,8 +12,9 @@ walks the chunks from the last to the first and rebuilds each into a scratch tha
 Channel blocks are independent but for dB and dC: backward takes all blocks of a thread through one
 chunk and tile before the next, adds their shares up lane by lane, and sums the lanes at its end.
 Decays are powers of two, 2^(delta A log2 e), which are cheaper than powers of e.
-Arrays are given flat (C order of the shapes in the comments); u, delta, B, C and z have strides
-from one step to the next, so that parts of a projection's output need no copy.
+Arrays are given by their addresses (see `places`), in C order of the shapes in the comments; u,
+delta, B, C, z and the gradient of z have strides from one step to the next, so that parts of a
+projection's output need no copy.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from resel.networks.ops.cpu.blocks import gather, load_steps, scatter, scratch, store_steps
 from resel.networks.ops.cpu.numba_math import inlined, kernel
+from resel.networks.ops.cpu.places import flat
 from resel.networks.ops.cpu.vectors import LANES, exp, load, splat, spread, store, times_exp2, total
 
 CHUNK = 16
@@ -42,32 +46,45 @@ def _gather_rates(A: Any, first: int, wide: int, states: int, out: Any) -> None:
 
 @kernel
 def forward(
-    u: Any,  # (R, L, D)
-    delta: Any,  # (R, L, D)
-    A: Any,  # (D, S)
-    B: Any,  # (R, L, S)
-    C: Any,  # (R, L, S)
-    D: Any,  # (D,)
-    z: Any,  # (R, L, D), or empty for no gate
-    is_first: Any,  # (R, L)
-    initial: Any,  # (R, D, S)
-    y: Any,  # out (R, L, D)
-    saved: Any,  # out (R, chunks, D / W, S, W), or empty when no gradient is wanted
-    final: Any,  # out (R, D, S)
+    u_at: int,  # (R, L, D)
+    delta_at: int,  # (R, L, D)
+    A_at: int,  # (D, S)
+    B_at: int,  # (R, L, S)
+    C_at: int,  # (R, L, S)
+    D_at: int,  # (D,)
+    z_at: int,  # (R, L, D), or 0 for no gate
+    is_first_at: int,  # (R, L)
+    initial_at: int,  # (R, D, S), or 0 for zeros
+    y_at: int,  # out (R, L, D)
+    saved_at: int,  # out (R, chunks, D / W, S, W), or 0 when no gradient is wanted
+    final_at: int,  # out (R, D, S), or 0
     rows: int,
     length: int,
     channels: int,
     states: int,
-    strides: Any,  # of u, delta, B, C and z
+    u_step: int,
+    delta_step: int,
+    b_step: int,
+    c_step: int,
+    z_step: int,
+    number: Any,
     thread: int,
     threads: int,
 ) -> None:
+    slots = rows * length
+    u, delta = flat(u_at, slots * u_step, number), flat(delta_at, slots * delta_step, number)
+    A, D = flat(A_at, channels * states, number), flat(D_at, channels, number)
+    B, C = flat(B_at, slots * b_step, number), flat(C_at, slots * c_step, number)
+    z, y = flat(z_at, slots * z_step, number), flat(y_at, slots * channels, number)
+    is_first = flat(is_first_at, slots, np.uint8(0))
+    initial = flat(initial_at, rows * channels * states, number)
+    final = flat(final_at, rows * channels * states, number)
     blocks = (channels + LANES - 1) // LANES
     chunks = (length + CHUNK - 1) // CHUNK
     size = states * LANES
-    u_step, delta_step, b_step, c_step, z_step = strides
-    gated = len(z) > 0
-    keep = len(saved) > 0
+    saved = flat(saved_at, rows * chunks * blocks * size, number)
+    gated = z_at != 0
+    keep = saved_at != 0
     one = splat(u.dtype.type(1))
     nought = splat(u.dtype.type(0))
     h = scratch(size, u)
@@ -83,7 +100,10 @@ def forward(
         _gather_rates(A, first, wide, states, a)
         gather(D, first, wide, 1, d_skip)
         for row in range(rows):
-            gather(initial[row * channels * states :], first, wide, states, h)
+            if initial_at:
+                gather(initial[row * channels * states :], first, wide, states, h)
+            else:
+                h[:] = 0
             for chunk in range(chunks):
                 step = row * length + chunk * CHUNK
                 steps = min(CHUNK, length - chunk * CHUNK)
@@ -112,44 +132,67 @@ def forward(
                         acc = acc * gate / (one + exp(nought - gate))
                     store(yts, k * LANES, acc)
                 store_steps(yts, step, steps, channels, first, wide, y)
-            scatter(h, first, wide, states, final[row * channels * states :])
+            if final_at:
+                scatter(h, first, wide, states, final[row * channels * states :])
 
 
 @kernel
 def backward(
-    u: Any,
-    delta: Any,
-    A: Any,
-    B: Any,
-    C: Any,
-    D: Any,
-    z: Any,
-    is_first: Any,
-    saved: Any,
-    grad_y: Any,  # (R, L, D)
-    grad_final: Any,  # (R, D, S)
-    grad_u: Any,  # out (R, L, D)
-    grad_delta: Any,  # out (R, L, D)
-    grad_A: Any,  # out (D, S)
-    grad_B: Any,  # out (threads, R, L, S)
-    grad_C: Any,  # out (threads, R, L, S)
-    grad_D: Any,  # out (D,)
-    grad_z: Any,  # out (R, L, D) or empty
-    grad_initial: Any,  # out (R, D, S)
+    u_at: int,
+    delta_at: int,
+    A_at: int,
+    B_at: int,
+    C_at: int,
+    D_at: int,
+    z_at: int,
+    is_first_at: int,
+    saved_at: int,
+    grad_y_at: int,  # (R, L, D)
+    grad_final_at: int,  # (R, D, S), or 0 for zeros
+    grad_u_at: int,  # out (R, L, D)
+    grad_delta_at: int,  # out (R, L, D)
+    grad_A_at: int,  # out (D, S)
+    grad_B_at: int,  # out (threads, R, L, S)
+    grad_C_at: int,  # out (threads, R, L, S)
+    grad_D_at: int,  # out (D,)
+    grad_z_at: int,  # out (R, L, D), with a stride
+    grad_initial_at: int,  # out (R, D, S), or 0
     rows: int,
     length: int,
     channels: int,
     states: int,
-    strides: Any,
+    u_step: int,
+    delta_step: int,
+    b_step: int,
+    c_step: int,
+    z_step: int,
+    grad_z_step: int,
+    number: Any,
     thread: int,
     threads: int,
 ) -> None:
+    slots = rows * length
+    u, delta = flat(u_at, slots * u_step, number), flat(delta_at, slots * delta_step, number)
+    A, D = flat(A_at, channels * states, number), flat(D_at, channels, number)
+    B, C = flat(B_at, slots * b_step, number), flat(C_at, slots * c_step, number)
+    z, is_first = flat(z_at, slots * z_step, number), flat(is_first_at, slots, np.uint8(0))
+    grad_y = flat(grad_y_at, slots * channels, number)
+    grad_u, grad_delta = (
+        flat(grad_u_at, slots * channels, number),
+        flat(grad_delta_at, slots * channels, number),
+    )
+    grad_A, grad_D = flat(grad_A_at, channels * states, number), flat(grad_D_at, channels, number)
+    grad_B = flat(grad_B_at, threads * slots * states, number)
+    grad_C = flat(grad_C_at, threads * slots * states, number)
+    grad_z = flat(grad_z_at, slots * grad_z_step, number)
+    grad_final = flat(grad_final_at, rows * channels * states, number)
+    grad_initial = flat(grad_initial_at, rows * channels * states, number)
     blocks = (channels + LANES - 1) // LANES
     chunks = (length + CHUNK - 1) // CHUNK
     size = states * LANES
     share = thread * rows * length * states  # this thread's part of grad_B and grad_C
-    u_step, delta_step, b_step, c_step, z_step = strides
-    gated = len(z) > 0
+    saved = flat(saved_at, rows * chunks * blocks * size, number)
+    gated = z_at != 0
     one = splat(u.dtype.type(1))
     nought = splat(u.dtype.type(0))
     ln_2 = splat(u.dtype.type(_LN_2))
@@ -184,7 +227,10 @@ def backward(
         for i in range(count):
             first = (from_block + i) * LANES
             wide = min(LANES, channels - first)
-            gather(grad_final[row * channels * states :], first, wide, states, dh[i * size :])
+            if grad_final_at:
+                gather(grad_final[row * channels * states :], first, wide, states, dh[i * size :])
+            else:
+                dh[i * size : (i + 1) * size] = 0
         for chunk in range(chunks - 1, -1, -1):
             step = row * length + chunk * CHUNK
             steps = min(CHUNK, length - chunk * CHUNK)
@@ -281,11 +327,14 @@ def backward(
                 store_steps(dts[i * wing :], step, steps, channels, first, wide, grad_delta)
                 store_steps(uts[i * wing :], step, steps, channels, first, wide, grad_u)
                 if gated:
-                    store_steps(ungated[i * wing :], step, steps, channels, first, wide, grad_z)
-        for i in range(count):
-            first = (from_block + i) * LANES
-            wide = min(LANES, channels - first)
-            scatter(dh[i * size :], first, wide, states, grad_initial[row * channels * states :])
+                    store_steps(ungated[i * wing :], step, steps, grad_z_step, first, wide, grad_z)
+        if grad_initial_at:
+            for i in range(count):
+                first = (from_block + i) * LANES
+                wide = min(LANES, channels - first)
+                scatter(
+                    dh[i * size :], first, wide, states, grad_initial[row * channels * states :]
+                )
     for i in range(count):
         first = (from_block + i) * LANES
         wide = min(LANES, channels - first)

@@ -1,4 +1,4 @@
-"""Tensors as kernels take them: flat, with a stride from step to step."""
+"""Tensors as kernels take them: an address, with a stride from step to step."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from torch import Tensor
 
 def evenly_spaced(x: Tensor) -> bool:
     """Whether a stride leads through all steps of x (rows, length, channels), channels dense."""
+    if x.is_contiguous():
+        return True
     rows, length, width = x.shape
-    stride = x.stride(1)
-    joined = rows == 1 or x.stride(0) == length * stride
-    return x.is_contiguous() or (x.stride(2) == 1 and stride >= width and joined)
+    across, stride, along = x.stride()
+    return along == 1 and stride >= width and (rows == 1 or across == length * stride)
 
 
-def flat_places(x: Tensor) -> tuple[Tensor, int]:
-    """x (rows, length, channels) as one run of numbers, and how far apart its steps lie in it.
+def spaced(x: Tensor) -> tuple[Tensor, int]:
+    """x (rows, length, channels) evenly spaced, and how far apart its steps lie.
 
-    A copy is made only of what is not evenly spaced: half of a projection's output, say, is not
-    copied.
+    A copy is made only of what is not: half of a projection's output, say, is not copied.
     """
-    rows, length, width = x.shape
     if x.is_contiguous() or not evenly_spaced(x):
-        return x.contiguous().view(-1), width
-    return x.as_strided(((rows * length - 1) * x.stride(1) + width,), (1,)), x.stride(1)
+        return x.contiguous(), x.shape[2]
+    return x, x.stride(1)
