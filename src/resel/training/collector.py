@@ -28,7 +28,7 @@ from resel.training.actor import Actor, PolicyState
 from resel.training.episode import Episode
 from resel.training.exploration import Exploration
 from resel.training.replaying import replayed
-from resel.training.trials import Place, Trials
+from resel.training.trials import Place, Trials, check_asking
 
 
 class Collector:
@@ -62,8 +62,10 @@ class Collector:
         and where an episode stands in its trial."""
         if trials is not None:
             self.columns |= trials.columns
-            for env in self._envs:  # whether a task can be asked for shows before anything runs
-                env.reset(draw_seed(self._seeds), int(env.told[TASK][0]))
+            seeds = [draw_seed(self._seeds) for _ in self._envs]
+            check_asking(self._envs[0], seeds[0])
+            for env, own in zip(self._envs, seeds, strict=True):
+                env.reset(own, int(env.told[TASK][0]))
         self._episodes: list[Episode] = []
         self.restart()
 
