@@ -30,7 +30,7 @@ FOR_WINDOWS = [spec.name for spec in encoders()[0] if not spec.carries_on]
 def _config(method: Method, encoder: str, **settings: Any) -> Config:
     own = {"smoothing_width": 2} if encoder == "smoothing" else {"n_heads": 2}
     config = small_config(method).replace(encoder=encoder, context_length=CONTEXT)
-    return config.replace(**own, **settings)
+    return config.replace(**{**own, "window": None, **settings})
 
 
 def _agent(config: Config) -> Agent:
