@@ -91,7 +91,7 @@ def with_tables(page: str) -> str:
     rows = _rows("table.csv", _lines(), "method")
     for place in dict.fromkeys(row["panel"] for row in rows):
         here = [row for row in rows if row["panel"] == place]
-        threshold = here[0]["threshold"] and f"{float(here[0]['threshold']):g}"
+        threshold = here[0]["threshold"] and _threshold(float(here[0]["threshold"]))
         lines = [
             f"### {place}",
             "",
@@ -122,6 +122,11 @@ def _cells(row: dict[str, str]) -> list[str]:
         number("adaptation_steps", ",.0f"),
         row["runs"],
     ]
+
+
+def _threshold(value: float) -> str:
+    """As far as it tells anything: one of a hundred or more in whole numbers."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:g}"
 
 
 def _score(row: dict[str, str]) -> str:

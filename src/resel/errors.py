@@ -43,6 +43,12 @@ class EnvironmentFault(ReselError, RuntimeError):
     """Where in its own code it raised, if that was in another process."""
 
 
+class NotAskedError(EnvironmentFault):
+    """The environment does not play the task that it is asked for."""
+
+    exit_code = 2
+
+
 class RunDirectoryError(ReselError, OSError):
     """A run directory cannot be used as asked."""
 

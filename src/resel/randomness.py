@@ -15,6 +15,9 @@ import torch
 
 from resel.errors import DamagedFileError
 
+LARGEST_SEED = 2**31 - 1
+"""Any environment accepts one below it."""
+
 
 def stream_seed(seed: int, name: str) -> np.random.SeedSequence:
     """The seed of one named stream of a run."""
@@ -35,7 +38,7 @@ def torch_stream(seed: int, name: str, device: torch.device | str = "cpu") -> to
 
 def draw_seed(generator: np.random.Generator) -> int:
     """A seed that any environment accepts."""
-    return int(generator.integers(2**31 - 1))
+    return int(generator.integers(LARGEST_SEED))
 
 
 def numpy_state(generator: np.random.Generator) -> dict[str, Any]:

@@ -7,15 +7,19 @@ import json
 import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from method_cases import every_method, small_config, told_env
 from PIL import Image
 from terminal import refused
 
+from resel import Agent
 from resel.benchmarks import methods, startup
 from resel.cli import main
+from resel.methods import Method, get_method
 
 PARTS: dict[str, list[str]] = {
     "scan": ["--rows", "2", "--length", "9", "--channels", "20", "--states", "3"],
@@ -316,3 +320,32 @@ def test_steps_of_methods(tmp_path: Path, capsys: Any, monkeypatch: pytest.Monke
     assert (tmp_path / "methods.csv").read_text().startswith("method,title,step_ms")
     assert main(["bench", "methods", "--methods", "td3", "--task", "TMaze-v0"]) == 2
     assert "Box spaces only" in capsys.readouterr().err
+
+
+@every_method
+def test_a_step_of_every_method_has_its_share_of_updates(
+    method: Method, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(methods, "_PART", 20)
+    config = small_config(method, warmup_steps=30, eval_every=0)
+    fewer = {"learn_after": 40, "pretraining_updates": 40, "rollout_steps": 8}
+    config = config.replace(**{n: v for n, v in fewer.items() if n in config.flat()})
+    agent = Agent(told_env(method, f"toy/{method.spaces[0]}-v0"), config=config)
+    laps = methods._steps(agent, config)()
+    agent.close()
+    assert laps[f"{method.name}_step_ms"] > 0 and laps[f"{method.name}_updates"] > 0
+
+
+@pytest.mark.parametrize("needed", [1, 3, 4])
+def test_bursts_of_updates_are_timed_whole(
+    needed: int, toy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Episodes of six steps, and updates for all of them after so many."""
+    monkeypatch.setattr(methods, "_PART", 20)
+    monkeypatch.setattr(methods, "get_task", lambda name: SimpleNamespace(horizon=6))
+    own = {"assessment_after": 0, "assessment_episodes": needed, "warmup_steps": 30}
+    config = small_config(get_method("td7"), eval_every=0, **own)
+    agent = Agent(lambda: toy(length=6, spread=0), config=config)
+    play = methods._steps(agent, config)
+    assert [play()["td7_updates"] for _ in range(3)] == [1, 1, 1]
+    agent.close()

@@ -44,9 +44,14 @@ def small_config(method: Method, size: int = 8, **settings: Any) -> Config:
     batches = dict.fromkeys(counts, 32)
     rows = {"num_envs": 4} if method.learner.on_policy else {}
     phases = {name: 0 for name in vars(config.algorithm) if name == "relation_after"}
-    return config.replace(
-        **{**sizes, **batches, **rows, **phases, "device": "cpu", "seed": 1, **settings}
-    )
+    small = {**sizes, **batches, **rows, **phases, **_window(config), "device": "cpu", "seed": 1}
+    return config.replace(**{**small, **settings})
+
+
+def _window(config: Config) -> dict[str, int]:
+    """As long as what is learned from, where there is one to be set."""
+    steps = getattr(config.algorithm, "context_length", None)
+    return {"window": steps + 1} if steps and "window" in config.flat() else {}
 
 
 class TellTasks(gymnasium.Wrapper[Any, Any, Any, Any]):

@@ -11,6 +11,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -34,7 +35,7 @@ from torch import Tensor
 
 from resel import Agent, Config
 from resel.data import Batch, Moment, Trajectory
-from resel.errors import UnsupportedSpaceError
+from resel.errors import ConfigError, UnsupportedSpaceError
 from resel.methods import Learner, Method, methods, register_method
 from resel.networks import (
     ContextInputs,
@@ -43,6 +44,7 @@ from resel.networks import (
     encoder_spec,
 )
 from resel.registry import METHODS
+from resel.runs import read_bundle
 from resel.training import evaluate
 from resel.training.beside import Judge
 
@@ -398,4 +400,81 @@ def test_a_saved_agent_acts_as_before(method: Method, space: str, tmp_path: Path
     assert env is not None
     assert judge.evaluate(weights, env, [1, 2]) == evaluate(agent.actor, env, [1, 2])
     for one in (agent, again):
+        one.close()
+
+
+TOLD = {"task": 12345, "hidden": 0.7316842}
+OTHERWISE = {"task": 54321, "hidden": 0.1684273}
+TELLING = [method for method in methods()[0] if method.learner.learns_from]
+
+
+class Telling(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Tells this at every reset; the world is the same."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        super().__init__(gymnasium.make("toy/Box-v0"))
+        self._told = told
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        return self.env.reset(seed=seed)[0], dict(self._told)
+
+
+def told_agent(method: Method, told: dict[str, Any], **settings: Any) -> Agent:
+    config = small_config(method, eval_every=0, checkpoint_every=0)
+    fewer = {"phase_steps": 8, "learn_after": 0, "n_tasks": 60_000, "relation_after": 10**6}
+    known = config.flat()
+    fewer = {name: value for name, value in fewer.items() if name in known}
+    return Agent(lambda: Telling(told), config=config.replace(**fewer, **settings))
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("policy_only", [False, True], ids=["whole", "policy only"])
+@pytest.mark.parametrize("method", TELLING, ids=[method.name for method in TELLING])
+def test_what_is_told_is_in_no_file_of_a_saved_agent(
+    method: Method, policy_only: bool, tmp_path: Path
+) -> None:
+    """Before an update every file is the same whatever is told; after some no number of it is
+    there, and no tensor more than before. What was learned from it may differ."""
+    found = []
+    for number, told in enumerate((TOLD, OTHERWISE)):
+        agent = told_agent(method, told, warmup_steps=1000).learn(40)
+        assert not agent.learner.updates
+        held = agent._trainer.buffer.episode(0).extras
+        assert all(
+            np.all(held[name] == np.float32(told[name])) for name in method.learner.learns_from
+        )
+        agent.save(tmp_path / str(number), policy_only=policy_only)
+        found.append(files_of(tmp_path / str(number)))
+        agent.close()
+    assert found[0] == found[1]
+    agent = told_agent(method, TOLD, warmup_steps=10).learn(200)
+    assert agent.learner.updates
+    agent.save(tmp_path / "learned", policy_only=policy_only)
+    files = files_of(tmp_path / "learned")
+    assert files.keys() == found[0].keys()
+    for name, content in files.items():
+        for value in TOLD.values():
+            for written in (np.float32(value).tobytes(), np.float64(value).tobytes()):
+                assert written not in content, name
+            assert str(value).encode() not in content, name
+    names = [
+        read_bundle(tmp_path / at, "agent").tensors["weights"].keys() for at in ("0", "learned")
+    ]
+    assert names[0] == names[1]
+    silent = Agent.load(tmp_path / "learned", env=lambda: gymnasium.make("toy/Box-v0"))
+    observation, state = np.zeros(3, np.float32), None
+    again = None
+    for _ in range(3):
+        action, state = silent.predict(observation, state)
+        expected, again = agent.predict(observation, again)
+        np.testing.assert_array_equal(action, expected)
+    if silent.learner.adaptation is None:
+        assert np.isfinite(silent.evaluate(2)[0])
+    if not policy_only:
+        with pytest.raises(ConfigError, match=r"learns from info\['\w+'\].* does not tell"):
+            silent.learn(1)
+    for one in (agent, silent):
         one.close()

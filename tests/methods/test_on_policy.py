@@ -152,13 +152,28 @@ class Stub(nn.Module):
         return value[at][:, None], log_prob[at], entropy[at]
 
 
+def move(learner: Any, by: float = 0.3) -> None:
+    """Other weights than those that acted, as after some updates from the same rollout."""
+    noise = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in learner.policy.parameters():
+            shape = parameter.shape
+            parameter += by * torch.randn(shape, generator=noise, dtype=parameter.dtype)
+
+
 @pytest.mark.parametrize("space", ["Box", "Discrete"])
-@pytest.mark.parametrize("method", ["ppo-gru", "a2c-gru"])
-def test_one_update_beside_stable_baselines(method: str, space: str) -> None:
-    learner = make(method, space, minibatches=1, epochs=1, entropy_coefficient=0.02)
+@pytest.mark.parametrize(
+    ("method", "clips"), [("ppo-gru", False), ("ppo-gru", True), ("a2c-gru", False)]
+)
+def test_one_update_beside_stable_baselines(method: str, clips: bool, space: str) -> None:
+    """Where ratios are clipped the value is left out, whose clip is another there."""
+    own: dict[str, Any] = {"value_coefficient": 0.0} if clips else {}
+    learner = make(method, space, minibatches=1, epochs=1, entropy_coefficient=0.02, **own)
     act(learner, 1)
-    network = copy.deepcopy(learner.policy)
     (part,) = parts_of(learner)
+    if clips:
+        move(learner)
+    network = copy.deepcopy(learner.policy)
     mask, known = part.mask, {name: x[..., 0] for name, x in part.extras.items()}
     inputs = ContextInputs(*(part.extras[f"seen_{name}"] for name in ContextInputs._fields))
     taken = learner.dims.taken(part.action)
@@ -172,7 +187,12 @@ def test_one_update_beside_stable_baselines(method: str, space: str) -> None:
     env = Indexed(space)
     if method == "ppo-gru":
         model: Any = stable_baselines3.PPO(
-            "MlpPolicy", env, n_epochs=1, batch_size=count, vf_coef=0.25, **on_cpu
+            "MlpPolicy",
+            env,
+            n_epochs=1,
+            batch_size=count,
+            vf_coef=0.0 if clips else 0.25,
+            **on_cpu,
         )
         optimizer: type[torch.optim.Optimizer] = torch.optim.Adam
         options: dict[str, Any] = {"eps": 1e-5}
@@ -197,11 +217,63 @@ def test_one_update_beside_stable_baselines(method: str, space: str) -> None:
         setattr(buffer, name, known[column][mask].numpy()[:, None])
     buffer.full, buffer.generator_ready = True, False
     model.train()
+    if method == "ppo-gru":
+        clipped = model.logger.name_to_value["train/clip_fraction"]
+        assert 0.2 < clipped < 0.9 if clips else clipped == 0
     learner.update(part)
     for (name, ours), theirs in zip(
         learner.policy.named_parameters(), network.parameters(), strict=True
     ):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12, msg=name)
+
+
+@pytest.mark.parametrize("space", ["Box", "Discrete"])
+@pytest.mark.parametrize("value_loss", ["squared", "huber"])
+def test_a_clipped_update_is_the_formulas_step_by_step(space: str, value_loss: str) -> None:
+    clip = 0.2
+    own: dict[str, Any] = {"value_loss": value_loss, "clip": clip, "entropy_coefficient": 0.02}
+    learner = make("ppo-gru", space, minibatches=1, epochs=1, **own)
+    act(learner, 1)
+    (part,) = parts_of(learner)
+    move(learner)
+    network = copy.deepcopy(learner.policy)
+    inputs = ContextInputs(*(part.extras[f"seen_{name}"] for name in ContextInputs._fields))
+    policy, value = network.evaluate(inputs, part.is_first, part.state)
+    log_prob, entropy = policy.log_prob(learner.dims.taken(part.action)), policy.entropy()
+
+    def error(off: Tensor) -> Tensor:
+        if value_loss == "squared":
+            return off**2
+        return 0.5 * off**2 if abs(off) < 1 else abs(off) - 0.5
+
+    losses, held, pulled = [], 0, 0
+    for place in part.mask.nonzero().tolist():
+        acted = {name: part.extras[name][*place, 0] for name in ("log_prob", "value", "target")}
+        advantage = part.extras["advantage"][*place, 0]
+        ratio = torch.exp(log_prob[*place] - acted["log_prob"])
+        flat = ratio > 1 + clip if advantage > 0 else ratio < 1 - clip
+        held += int(flat)
+        bound = 1 + clip if advantage > 0 else 1 - clip
+        term = -(bound if flat else ratio) * advantage
+        off = value[*place] - acted["target"]
+        near = acted["value"] - acted["target"]
+        moved = value[*place] - acted["value"]
+        if abs(moved) > clip:
+            pulled += 1
+            near = near + clip * torch.sign(moved)
+        else:
+            near = near + moved
+        value_term = max(error(off), error(near), key=lambda x: x.item())
+        losses.append(term + 0.5 * 0.5 * value_term - 0.02 * entropy[*place])
+    assert 0 < held < len(losses) and 0 < pulled < len(losses)
+    torch.stack(losses).mean().backward()
+    torch.nn.utils.clip_grad_norm_(network.parameters(), learner.settings.max_gradient_norm)
+    torch.optim.Adam(network.parameters(), lr=RATE, eps=1e-5).step()
+    learner.update(part)
+    for (name, ours), slow in zip(
+        learner.policy.named_parameters(), network.parameters(), strict=True
+    ):
+        torch.testing.assert_close(ours, slow, rtol=1e-7, atol=1e-10, msg=name)
 
 
 def test_scales_move_after_a_rollout_was_cut_up() -> None:

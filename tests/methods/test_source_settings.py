@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 from resel.agent import configure
 from resel.config import SIZES, SizeName
 from resel.data import PerStep
 from resel.data.schedules import Moment
 from resel.errors import ConfigError
-from resel.methods import get_method, methods, preset_settings, smallest_size
+from resel.methods import build_learner, get_method, methods, preset_settings, smallest_size
+from resel.networks import Dimensions
 from resel.tasks import all_tasks
 
 ALL = [method.name for method in methods()[0]]
@@ -84,6 +86,27 @@ def test_defaults_are_the_methods_own() -> None:
         ("tqc", "Ant-v2", {"dropped_quantiles": 2, "n_critics": 5, "learn_after": 256}),
         ("td7", "Ant-v2", {"batch_transitions": 256, "warmup_steps": 25_000, "target_every": 250}),
         ("td7", "Ant-v2", {"assessment_after": 750_000, "assessment_episodes": 20}),
+        ("ppo-gru", "AntBLT-P-v0", {"num_envs": 16, "rollout_steps": 128, "warmup_steps": 0}),
+        ("ppo-gru", "AntBLT-P-v0", {"epochs": 4, "minibatches": 4, "clip": 0.2}),
+        ("ppo-gru", "AntBLT-P-v0", {"lr_policy": 2.5e-4, "lr_context_encoder": None}),
+        ("ppo-gru", "AntBLT-P-v0", {"gamma": 0.99, "gae_lambda": 0.95, "value_loss": "squared"}),
+        ("ppo-gru", "AntBLT-P-v0", {"entropy_coefficient": 0.01, "bootstrap_truncated": False}),
+        ("a2c-gru", "AntBLT-P-v0", {"num_envs": 16, "rollout_steps": 5, "warmup_steps": 0}),
+        ("a2c-gru", "AntBLT-P-v0", {"epochs": 1, "minibatches": 1, "lr_policy": 7e-4}),
+        ("a2c-gru", "AntBLT-P-v0", {"gamma": 0.99, "gae_lambda": 1.0, "entropy_coefficient": 0.0}),
+        ("a2c-gru", "AntBLT-P-v0", {"lr_context_encoder": None, "bootstrap_truncated": False}),
+        *(
+            (method, task, settings)
+            for method in ("ppo-gru", "a2c-gru")
+            for task in ("AntBLT-P-v0", "HopperBLT-V-v0")
+            for settings in (
+                {"encoder": "gru", "width": 64, "initialisation": "orthogonal"},
+                {"head_width": 64, "head_layers": 2, "head_initialisation": "orthogonal"},
+                {"observation_embedding": 0, "action_embedding": 0, "reward_embedding": 0},
+                {"value_coefficient": 0.5, "max_gradient_norm": 0.5, "reward_scale": 1.0},
+                {"normalize_observations": True, "normalize_rewards": True},
+            )
+        ),
         ("rl2", "HalfCheetahVel-v0", {"rollout_steps": 800, "epochs": 2, "clip": 0.1}),
         ("rl2", "AntDir-v0", {"rollout_steps": 200, "clip": 0.05, "value_loss": "huber"}),
         ("rl2", "CheetahDir-v0", {"rollout_steps": 200, "gamma": 0.97, "num_envs": 16}),
@@ -108,6 +131,19 @@ def test_defaults_are_the_methods_own() -> None:
 def test_settings_of_the_sources(method: str, task: str, expected: dict[str, Any]) -> None:
     found = configure(task, method=method).flat()
     assert {name: found[name] for name in expected} == expected
+
+
+def test_optimisers_of_the_sources() -> None:
+    dims = Dimensions(9, 3, discrete=False)
+    for method, kind, expected in (
+        ("ppo-gru", "AdamW", {"lr": 2.5e-4, "eps": 1e-5, "betas": (0.9, 0.999), "weight_decay": 0}),
+        ("a2c-gru", "RMSprop", {"lr": 7e-4, "eps": 1e-5, "decay": 0.99}),
+    ):
+        config = configure("AntBLT-P-v0", method=method, device="cpu")
+        for optimizer in build_learner(config, dims, torch.device("cpu")).optimizers.values():
+            assert type(optimizer).__name__ == kind
+            for group in optimizer.param_groups:
+                assert {name: group[name] for name in expected} == expected
 
 
 def test_learning_may_wait() -> None:

@@ -7,10 +7,14 @@ from typing import Any
 
 import gymnasium
 import pytest
+from method_cases import TellTasks, every_method, small_config
 
+from resel import Agent
 from resel.config import Config
 from resel.errors import ConfigError
+from resel.methods import Method
 from resel.runs import Run
+from resel.runs.outlook import notes as notes_of
 
 
 def notes(config: Config, path: Path) -> list[str]:
@@ -64,3 +68,23 @@ def test_episodes_that_may_take_the_whole_run(config: Config, tmp_path: Path, to
     # Whose end is not declared may all the same have one.
     assert notes(config.replace(task="toy/Endless-v0", buffer_steps=10**5), tmp_path / "b") == []
     assert notes(config.replace(task="toy/Endless-v0", max_episode_steps=60), tmp_path / "c") == []
+
+
+@every_method
+def test_rollouts_need_no_whole_episodes(method: Method) -> None:
+    """What is said of a run that no episode ends in is true of what it makes updates of."""
+    small = {"rollout_steps": 8, "phase_steps": 10, "vae_after": 0, "learn_after": 0}
+    config = small_config(method, steps=100, warmup_steps=0, eval_every=0, checkpoint_every=0)
+    config = config.replace(**{n: v for n, v in small.items() if n in config.flat()})
+    world = {"length": 100, "spread": 0}
+    agent = Agent(lambda: TellTasks(gymnasium.make("toy/Box-v0", **world)), config=config)
+    said = " ".join(notes_of(config.training, agent.learner, agent._trainer.env))
+    agent.learn(99)
+    agent.close()
+    assert ("nothing will be learned" in said) == (agent.learner.updates == 0)
+    if agent.learner.updates:
+        assert agent.learner.on_policy
+        due, further = (getattr(agent.learner.schedule, name) for name in ("updates", "further"))
+        assert (f"only {due} of the {due} + {further} updates" in said) == (further > 0)
+        assert further or not said
+        assert agent.learner.updates % due == 0

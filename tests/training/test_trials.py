@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hidden_goals import HiddenGoals
 from resel import Agent
 from resel.data import ReplayBuffer
 from resel.envs import CheckedEnv, SubprocEnv
-from resel.errors import EnvironmentFault
+from resel.errors import NotAskedError
 from resel.methods import Phase
 from resel.training import evaluate
 
@@ -37,8 +38,8 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 
 
-def make(method: str) -> Agent:
-    return Agent(HiddenGoals, method, preset="paper", **COMMON, **METHODS[method])
+def make(method: str, world: Any = HiddenGoals) -> Agent:
+    return Agent(world, method, preset="paper", **COMMON, **METHODS[method])
 
 
 @pytest.mark.parametrize("steps", [60, 117])
@@ -137,8 +138,54 @@ def test_a_task_can_be_asked_for(in_process: bool) -> None:
     ],
 )
 def test_environments_that_cannot_be_asked(world: Any, said: str) -> None:
-    with pytest.raises(EnvironmentFault, match=said):
+    with pytest.raises(NotAskedError, match=said) as refused:
         CheckedEnv(world).reset(1, 3)
+    assert refused.value.exit_code == 2
+
+
+class AsItLikes(HiddenGoals):
+    """Plays any task, whatever the seed and whatever is asked for."""
+
+    def reset(self, **how: Any) -> Any:
+        how.update(seed=None, options={"task": int(CHANCE.integers(2))})
+        return super().reset(**how)
+
+
+class AsSeeded(HiddenGoals):
+    """Plays one task for ever, then that of the seed, and never what it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(obeys=False)
+
+
+CHANCE = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("world", [AsItLikes, AsSeeded, Unasked])
+def test_they_are_refused_before_anything_runs(world: Any, method: str) -> None:
+    with pytest.raises(NotAskedError, match="asked for") as refused:
+        make(method, world)
+    assert refused.value.exit_code == 2
+
+
+def test_one_in_a_process_of_its_own_is_refused_alike() -> None:
+    env = SubprocEnv(partial(HiddenGoals, obeys=False), 60.0).ready()
+    with pytest.raises(NotAskedError, match="asked for task 3 and told of task 1") as refused:
+        env.reset(1, 3)
+    assert refused.value.exit_code == 2
+    env.close()
+
+
+class OneTask(HiddenGoals):
+    """There is but one to ask for."""
+
+    def reset(self, **how: Any) -> Any:
+        return super().reset(**{**how, "options": {"task": 1}})
+
+
+def test_a_single_task_can_be_asked_for() -> None:
+    make("pearl", OneTask).close()
 
 
 def test_other_methods_ask_for_nothing(make_trainer: Any) -> None:

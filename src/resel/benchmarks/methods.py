@@ -22,6 +22,7 @@ from resel.agent import Agent, configure
 from resel.benchmarks._base import Bench, Result, number_table, short
 from resel.benchmarks._timing import Laps, interleave
 from resel.config import Config, Count, SizeName
+from resel.data import PerRollout
 from resel.errors import ReselError
 from resel.methods import default_method, get_method, own_methods
 from resel.tasks import get_task
@@ -30,8 +31,9 @@ from resel.training.threads import width_of
 _PRESET = "small"
 _NEVER, _WARMUP = 10**9, 500
 _PART = 256
-"""Steps that are timed at once, at least: whole episodes, as some methods learn between them, and
-of on-policy methods whole rollouts."""
+"""Steps that are timed at once, at least: whole episodes, or of on-policy methods whole rollouts,
+until one brings updates. A method that learns in bursts is so timed from one to the next, and each
+step has its share of them."""
 
 
 @dataclass(frozen=True)
@@ -106,19 +108,28 @@ class MethodsBench(Bench):
 
 def _steps(agent: Agent, config: Config) -> Callable[[], Laps]:
     """Plays and learns; seconds and updates of a step, for an agent that learns already."""
-    settings = config.training
-    rollout = getattr(config.algorithm, "rollout_steps", 0) * settings.num_envs
+    settings, schedule = config.training, agent.learner.schedule
     task = get_task(config.task)
-    episode = task.horizon if task is not None else 1
-    part = rollout or episode * -(-_PART // episode)
-    agent.learn(max(settings.warmup_steps, getattr(config.algorithm, "learn_after", 0)) + part)
+    episode = task.horizon if task is not None else _PART
+    part = schedule.steps if isinstance(schedule, PerRollout) else episode
+
+    def learn() -> int:
+        """Whole parts, the last of which brought updates: the steps they took."""
+        steps, learned = 0, False
+        while steps < _PART or not learned:
+            updates = agent.learner.updates
+            agent.learn(part)
+            steps, learned = steps + part, agent.learner.updates > updates
+        return steps
 
     def play() -> Laps:
         updates, began = agent.learner.updates, time.process_time()
-        agent.learn(part)
+        steps = learn()
         seconds = time.process_time() - began
         name = config.method
         made = agent.learner.updates - updates
-        return {f"{name}_step_ms": seconds / part, f"{name}_updates": made / part}
+        return {f"{name}_step_ms": seconds / steps, f"{name}_updates": made / steps}
 
+    agent.learn(max(settings.warmup_steps, getattr(config.algorithm, "learn_after", 0)) + part)
+    learn()
     return play

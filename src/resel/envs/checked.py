@@ -25,6 +25,7 @@ from resel.errors import (
     BadInputError,
     ConfigError,
     EnvironmentFault,
+    NotAskedError,
     ReselError,
     UnsupportedSpaceError,
 )
@@ -194,7 +195,7 @@ class CheckedEnv(AnyEnv):
             start = self.env.reset(seed=seed, **asked)
         except (Exception, SystemExit) as error:
             if isinstance(error, TypeError) and "argument 'options'" in str(error):
-                raise EnvironmentFault(
+                raise NotAskedError(
                     f"{self.called} cannot be asked for a task: its reset must take options= and "
                     "play the task that options['task'] says."
                 ) from error

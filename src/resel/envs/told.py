@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resel.envs._arrays import brief
-from resel.errors import EnvironmentFault
+from resel.errors import EnvironmentFault, NotAskedError
 
 Told = Mapping[str, NDArray[np.float32]]
 """Columns by name, (size,) each."""
@@ -61,7 +61,7 @@ def check_task(told: Told, asked: int, called: str) -> None:
     """Refuse a reset that plays another task than it was asked for."""
     if "task" not in told or int(told["task"][0]) != asked:
         played = f"task {int(told['task'][0])}" if "task" in told else "no task"
-        raise EnvironmentFault(
+        raise NotAskedError(
             f"{called} was asked for task {asked} and told of {played}: let its reset play the "
             "task that options['task'] says, and tell it as info['task']."
         )

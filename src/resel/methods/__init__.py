@@ -36,7 +36,7 @@ from resel.methods.adaptation import Adaptation, Phase
 from resel.methods.auto import STEPS as AUTO_STEPS
 from resel.methods.auto import Choice, World, auto_choices, not_overruled
 from resel.methods.base import Learner, Metrics
-from resel.methods.limits import check_episodes
+from resel.methods.limits import check_episodes, check_learned
 from resel.methods.preset_files import PresetFile, is_preset_file, preset_method, read_preset
 from resel.methods.registry import (
     Method,
@@ -100,6 +100,7 @@ __all__ = [
     "auto_choices",
     "build_learner",
     "check_episodes",
+    "check_learned",
     "chosen_space",
     "default_method",
     "get_method",

@@ -51,11 +51,11 @@ def notes(settings: TrainingConfig, learner: Learner, env: AnyEnv) -> list[str]:
     called = f"An episode may last {longest:,} steps"
     found = []
     if longest >= settings.steps:
-        found.append(
-            f"{called}, and the run has {settings.steps:,}. Only whole episodes are learned from: "
-            "unless they end by themselves before, nothing will be learned. Give more --steps, or "
-            "cut episodes with --max-episode-steps."
-        )
+        if lost := _lost_without_episodes(learner):
+            found.append(
+                f"{called}, and the run has {settings.steps:,}. {lost} Give more --steps, or cut "
+                "episodes with --max-episode-steps."
+            )
     elif longest > begins and not learner.on_policy:
         found.append(
             f"{called}, longer than the warm-up of {begins:,}: learning begins when the first "
@@ -71,6 +71,23 @@ def notes(settings: TrainingConfig, learner: Learner, env: AnyEnv) -> list[str]:
             f"{'; ' + remedy if windows else ''}."
         )
     return found
+
+
+def _lost_without_episodes(learner: Learner) -> str | None:
+    """What a run misses in which no episode ends, in a sentence; None if it misses nothing."""
+    schedule = learner.schedule
+    if not (learner.on_policy and isinstance(schedule, PerRollout)):
+        return (
+            "Only whole episodes are learned from: unless they end by themselves before, nothing "
+            "will be learned."
+        )
+    if not schedule.further:
+        return None
+    return (
+        f"Besides each rollout {learner.config.method} learns from whole episodes: unless they end "
+        f"by themselves before, only {schedule.updates:,} of the {schedule.updates:,} + "
+        f"{schedule.further:,} updates of a rollout are made."
+    )
 
 
 def _earliest(config: Config) -> int:

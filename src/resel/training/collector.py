@@ -28,7 +28,7 @@ from resel.training.actor import Actor, PolicyState
 from resel.training.episode import Episode
 from resel.training.exploration import Exploration
 from resel.training.replaying import replayed
-from resel.training.trials import Place, Trials
+from resel.training.trials import Place, Trials, check_asking
 
 
 class Collector:
@@ -47,7 +47,7 @@ class Collector:
     ) -> None:
         """`on_step` hears of every step, `on_drop` of rows whose unfinished episode is dropped."""
         self._envs, self._actor, self._explores = list(envs), actor, exploration
-        self._on_step, self._trials, self._on_drop = on_step, trials, on_drop
+        self._on_step, self._on_drop = on_step, on_drop
         self._restarts = restarts or Restarts()
         self._seeds = numpy_stream(seed, "episode-seeds")
         self._random_actions = numpy_stream(seed, "random-actions")
@@ -55,15 +55,18 @@ class Collector:
         for env in self._envs:
             # Some simulators carry their construction into the first episode only.
             env.reset(draw_seed(self._seeds))
-            if trials is not None:
-                actor.check_told(env)
         self.columns = _common_columns(self._envs)
         """Names and sizes of what is stored beside the steps: what environments tell at a reset,
         and where an episode stands in its trial."""
+        if not all(TASK in env.told for env in self._envs):
+            trials = None  # who adapts can act there all the same, but not learn
+        self._trials = trials
         if trials is not None:
             self.columns |= trials.columns
-            for env in self._envs:  # whether a task can be asked for shows before anything runs
-                env.reset(draw_seed(self._seeds), int(env.told[TASK][0]))
+            seeds = [draw_seed(self._seeds) for _ in self._envs]
+            check_asking(self._envs[0], seeds[0])
+            for env, own in zip(self._envs, seeds, strict=True):
+                env.reset(own, int(env.told[TASK][0]))
         self._episodes: list[Episode] = []
         self.restart()
 

@@ -16,7 +16,7 @@ from resel.config import Config
 from resel.data import Batch, Moment, ReplayBuffer
 from resel.envs import AnyEnv, Restarts
 from resel.errors import ConfigError, DivergedError, EnvironmentFault
-from resel.methods import Learner, build_learner, check_episodes, remedy
+from resel.methods import Learner, build_learner, check_episodes, check_learned, remedy
 from resel.networks import Dimensions
 from resel.optim import READ_EVERY
 from resel.randomness import numpy_state, numpy_stream, restore_numpy
@@ -190,6 +190,7 @@ class Trainer:
             raise ConfigError(why)
         for env in self._envs:
             self.learner.check_told(env.told)
+            check_learned(self.learner, env)
 
     @property
     def ending(self) -> Ending | None:

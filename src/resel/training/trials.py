@@ -14,9 +14,31 @@ import torch
 from numpy.typing import NDArray
 
 from resel.data import TASK, TRIAL, ReplayBuffer, Trajectory
-from resel.envs import Told
+from resel.envs import AnyEnv, Told
 from resel.methods import Learner, Phase
 from resel.networks import State
+from resel.randomness import LARGEST_SEED
+
+_TRIED = 16
+"""Seeds among which two lead to different tasks, if there is more than one task."""
+_ASKED = 4
+"""How often each of two tasks is asked for: one that plays at random will not hit them all."""
+
+
+def check_asking(env: AnyEnv, seed: int) -> None:
+    """Refuse an environment that does not play the task it is asked for, before anything runs.
+
+    Two tasks are asked for, one of them with a seed that leads to the other.
+    """
+    first = int(env.told[TASK][0])
+    for number in range(_TRIED):
+        own = (seed + number) % LARGEST_SEED
+        env.reset(own)
+        if int(env.told[TASK][0]) != first:
+            break
+    other = int(env.told[TASK][0])
+    for task in (first, other) * _ASKED:
+        env.reset(own, task)
 
 
 class Place(NamedTuple):

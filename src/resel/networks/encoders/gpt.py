@@ -73,6 +73,7 @@ GPT = EncoderSpec(
     lambda settings, width: GPTEncoder(width, width, settings),
     reach=lambda settings: settings.window,
     longest=lambda settings: settings.longest,
+    carries_on=False,
     hidden_units=False,
     build_from=lambda settings, inputs, width: GPTEncoder(inputs, width, settings),
 )

@@ -33,6 +33,9 @@ class EncoderSpec:
     long as the trajectory."""
     longest: Callable[[Any], Longest | None] = _unlimited
     """From settings to the longest trajectory that it can read at once; None for any."""
+    carries_on: bool = True
+    """Whether what it learned from windows holds for longer episodes too, as with a memory that is
+    handed on; not so where it counts places or adds up all steps."""
     batch_statistics: bool = False
     """Whether steps of a batch see each other while learning, as with batch normalisation."""
     hidden_units: bool = True

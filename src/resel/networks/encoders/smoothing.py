@@ -128,6 +128,7 @@ SMOOTHING = EncoderSpec(
     lambda settings, width: SmoothingEncoder(width, width, settings),
     reach=lambda settings: settings.window,
     longest=lambda settings: settings.longest,
+    carries_on=False,
     batch_statistics=True,
     hidden_units=False,
     build_from=lambda settings, inputs, width: SmoothingEncoder(inputs, width, settings),

@@ -220,6 +220,7 @@ TRANSFORMER = EncoderSpec(
     lambda settings, width: TransformerEncoder(width, width, settings),
     reach=lambda settings: settings.window,
     longest=lambda settings: settings.longest,
+    carries_on=False,
     hidden_units=False,
     build_from=lambda settings, inputs, width: TransformerEncoder(inputs, width, settings),
 )
