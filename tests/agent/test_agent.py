@@ -204,7 +204,7 @@ def test_evaluating_with_other_arguments(tiny: dict[str, Any], toy: Any) -> None
         agent.evaluate(3, env_kwargs={"depth": 9})
     with pytest.raises(ConfigError, match="environment without a name"):
         RESeL(toy, **tiny).evaluate(3, env_kwargs={"length": 9})
-    with pytest.raises(ConfigError, match="made by its name.*functools.partial"):
+    with pytest.raises(ConfigError, match=r"made by its name.*functools\.partial"):
         RESeL(toy, **tiny, env_kwargs={"length": 9})
     pendulum = RESeL("Pendulum-v1", **tiny)
     assert pendulum.evaluate(1, env_kwargs={"g": 1.0}) != pendulum.evaluate(1)

@@ -56,7 +56,10 @@ def test_a_run_that_was_stopped_early_has_ended(tmp_path: Path) -> None:
     page = read_report(runs, tmp_path)
     assert _states(page) == [("good", "1 completed"), ("good", "1 stopped early")]
     row = page.named("task", "TMaze-v0")
-    assert (row["best"], row["finished"]) == ("gru, of a single seed", "2 of 2") and "Nothing failed." in page.text
+    assert (row["best"], row["finished"]) == (
+        "gru, of a single seed",
+        "2 of 2",
+    ) and "Nothing failed." in page.text
 
 
 def test_labels_name_what_differs(tmp_path: Path) -> None:
