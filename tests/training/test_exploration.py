@@ -114,6 +114,8 @@ def test_noise_is_held(
     [
         (True, {"deviation_episodes": 0.5, "exploration_epsilon": 0.5}),
         (True, {"deviation_episodes": 0.3, "critic_episodes": 0.5}),
+        (True, {"exploration_fraction": 0.5, "critic_episodes": 0.5}),
+        (False, {"exploration_fraction": 0.5, "noise_hold": 3}),
         (False, {"noise_hold": 8}),
         (True, {"noise_hold": 8, "exploration_epsilon": 0.5, "deviation_episodes": 0.3}),
     ],
@@ -126,6 +128,45 @@ def test_a_copy_goes_on_alike(
     two.collector.restore(*one.collector.state())
     for a, b in zip(collected(one, 60), collected(two, 60), strict=True):
         assert np.array_equal(a.actions, b.actions)
+
+
+@pytest.mark.parametrize("discrete", [True, False])
+def test_exploration_falls_to_nothing(
+    discrete: bool, make_trainer: Callable[..., Trainer], monkeypatch: Any
+) -> None:
+    """As many episodes explore as the part of the training that is over says, then none."""
+    if discrete:
+        policy: Any = Categorical(torch.log_softmax(torch.tensor([[1.0, 0.0, 0.0]]), -1))
+    else:
+        policy = SquashedGaussian(torch.zeros(1, 2), torch.zeros(1, 2))
+    monkeypatch.setattr(Actor, "observe", lambda self, o, r, state: (policy, state))
+    own = {"exploration_epsilon": 0.5, "deviation_episodes": 0.3} if discrete else {}
+    kind = {"length": LENGTH, "spread": 0, "discrete": discrete}
+    trainer = make_trainer(kind, exploration_fraction=0.5, noise_hold=2, **own)
+    for over, expected in ((0.0, 1.0), (0.25, 0.5), (0.5, 0.0), (1.0, 0.0)):
+        trainer._exploration.at(over)  # type: ignore[union-attr]
+        found = collected(trainer, LENGTH * 301)[1:]  # the first was begun before
+        share = float(np.mean([t.actions.any() for t in found]))
+        # One deviation may be the greedy action: 0.3 / 3 of all.
+        assert share == pytest.approx(expected * (0.9 if discrete else 1.0), abs=0.08)
+
+
+def test_the_loop_says_how_much_of_the_training_is_over(
+    make_trainer: Callable[..., Trainer],
+) -> None:
+    trainer = make_trainer({"discrete": True}, exploration_fraction=0.5, steps=40, warmup_steps=4)
+    seen = []
+    at = trainer._exploration.at  # type: ignore[union-attr]
+    trainer._exploration.at = lambda share: (seen.append(share), at(share))  # type: ignore
+    trainer.train(40)
+    assert seen == [step / 40 for step in range(40)]
+
+
+def test_who_learns_from_their_own_draws_is_not_greedy(
+    make_trainer: Callable[..., Trainer],
+) -> None:
+    with pytest.raises(ConfigError, match=r"exploration_fraction=0.5 .* ppo-gru learns from"):
+        make_trainer({}, method="ppo-gru", encoder="gru", exploration_fraction=0.5, num_envs=4)
 
 
 @pytest.mark.parametrize("name", ["exploration_epsilon", "deviation_episodes", "critic_episodes"])

@@ -35,6 +35,9 @@ class LoopKeywords(TypedDict, total=False):
     critic_episodes: float
     """Discrete actions: the share of exploring episodes that follow one head of the critic, drawn
     for the episode, in the place of the policy: exp(Q / alpha), which the policy learns to be."""
+    exploration_fraction: float | None
+    """Share of the training in which exploration falls to nothing: a growing share of the episodes
+    is greedy, and from there on all are. None explores to the end."""
     noise_hold: int
     """Exploration noise of Box actions, and all random actions, are kept for 1 to this many steps,
     n of them with a probability in proportion to 1 / n."""

@@ -23,6 +23,7 @@ _LOOP = {
         "exploration_epsilon",
         "deviation_episodes",
         "critic_episodes",
+        "exploration_fraction",
         "noise_hold",
     ),
     "Environments": ("num_envs", "env_workers", "env_vector", "env_timeout", "env_restarts"),

@@ -42,6 +42,9 @@ class TrainingConfig:
     critic_episodes: float = only_for("Discrete", 0.0)
     """Discrete actions: the share of exploring episodes that follow one head of the critic, drawn
     for the episode, in the place of the policy: exp(Q / alpha), which the policy learns to be."""
+    exploration_fraction: float | None = None
+    """Share of the training in which exploration falls to nothing: a growing share of the episodes
+    is greedy, and from there on all are. None explores to the end."""
     noise_hold: Count = 1
     """Exploration noise of Box actions, and all random actions, are kept for 1 to this many steps,
     n of them with a probability in proportion to 1 / n."""
@@ -125,7 +128,7 @@ class TrainingConfig:
         between(self, 0.0, 3600.0, "disk_wait")
         between(self, 0.0, 1e6, "checkpoint_minutes")
         between(self, 0.0, 1.0, "exploration_epsilon", "deviation_episodes", "lr_final_scale")
-        between(self, 0.0, 1.0, "critic_episodes")
+        between(self, 0.0, 1.0, "critic_episodes", "exploration_fraction")
         if self.deviation_episodes + self.critic_episodes > 1:
             raise ConfigError(
                 f"deviation_episodes={self.deviation_episodes} and "

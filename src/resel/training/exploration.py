@@ -5,7 +5,7 @@ random at every step does not get there, and one that follows its own entropy sp
 For Discrete actions an episode can have a strength of its own (a near-greedy episode beside a loud
 one), be greedy but for a single random step, or follow a head of the critic, which knows what pays
 long before the policy does. For Box actions noise can be held, so that it adds up instead of
-averaging out.
+averaging out. All of it can come to an end: a growing share of the episodes is then greedy.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from resel.randomness import numpy_state, numpy_stream, restore_numpy
 from resel.training.actor import Actor, CriticActor
 
 _NEVER = -1
+_NOT_AT_ALL = 2**31
+"""The moment of a deviation that no episode gets to."""
 
 
 class Exploration:
@@ -36,12 +38,15 @@ class Exploration:
         self._epsilon = settings.exploration_epsilon
         self._deviating, self._by_critic = settings.deviation_episodes, settings.critic_episodes
         self._longest_hold = settings.noise_hold
+        self._fraction = settings.exploration_fraction
+        self.at(0.0)
         self._discrete = envs[0].action.discrete
         self._envs = envs
         self._rng = numpy_stream(settings.seed, "exploration-episodes")
         rows, size = len(envs), envs[0].action.stored_size
         self._strength = np.zeros(rows)
-        self._moment = np.full(rows, _NEVER)  # of the one deviation; the rest is then greedy
+        # Of the one deviation; the rest is then greedy, and all of it without one.
+        self._moment = np.full(rows, _NEVER)
         self._head = np.full(rows, _NEVER)  # of the critic that is followed
         self._length = np.zeros(rows, np.int64)  # of the last episode
         self._left = np.zeros(rows, np.int64)  # steps for which noise is still held
@@ -60,10 +65,16 @@ class Exploration:
                 )
         asked = settings.exploration_epsilon or settings.deviation_episodes
         asked = asked or settings.critic_episodes or settings.noise_hold > 1
+        asked = asked or settings.exploration_fraction is not None
         return cls(settings, envs) if asked else None
 
     def actor(self, learner: Learner) -> Actor | None:
         """What acts, if the learner's usual actor does not know enough."""
+        if self._fraction is not None and learner.on_policy:
+            raise ConfigError(
+                f"exploration_fraction={self._fraction} has episodes played greedily, and "
+                f"{learner.config.method} learns from what its policy draws alone: leave it out."
+            )
         if not self._by_critic:
             return None
         if learner.temperature is None:
@@ -72,6 +83,11 @@ class Exploration:
                 f"method, and {learner.config.method} has none: leave it out."
             )
         return CriticActor(learner)
+
+    def at(self, share: float) -> None:
+        """So much of the training is over, for episodes that begin from here on."""
+        fraction = self._fraction
+        self._exploring = 1.0 if fraction is None else max(0.0, 1 - share / (fraction or 1e-9))
 
     def begin(self, row: int, finished: int) -> None:
         """An episode starts in this row; the one before, if any, had so many steps."""
@@ -83,6 +99,8 @@ class Exploration:
             self._moment[row] = self._rng.integers(max(1, self._length[row]))
         elif kind < self._deviating + self._by_critic:
             self._head[row] = self._rng.integers(2**31)
+        if self._fraction is not None and self._rng.random() >= self._exploring:
+            self._moment[row], self._head[row] = _NOT_AT_ALL, _NEVER
         self._left[row] = 0
 
     def random_actions(self, rng: np.random.Generator) -> NDArray[np.float32]:
@@ -100,18 +118,16 @@ class Exploration:
         generator: torch.Generator,
     ) -> NDArray[np.float32]:
         """What is done after so many steps of each episode."""
-        if self._longest_hold > 1 and not self._discrete:
-            noise = torch.randn(self._held.shape, generator=generator, device=actor.device)
-            held = self._hold(noise.cpu().numpy(), is_action=False)
-            return actor.choose(policy, torch.from_numpy(held).to(actor.device))
         if isinstance(actor, CriticActor):
             heads = np.where(self._head == _NEVER, _NEVER, self._head % len(actor.values))
             policy = actor.by_values(policy, heads)
-        chosen = actor.choose(policy, generator)
+        chosen = self._drawn(actor, policy, generator)
         at = np.asarray(steps)
         greedy = self._moment != _NEVER
         if greedy.any():
             chosen = np.where(greedy[:, None], actor.choose(policy, None), chosen)
+        if not self._discrete:
+            return chosen
         loud = ~greedy & (self._rng.random(len(at)) < self._strength)
         deviates = loud | (greedy & (at == self._moment))
         if self._longest_hold > 1:
@@ -119,6 +135,16 @@ class Exploration:
         for row in np.flatnonzero(deviates).tolist():
             chosen[row] = self._envs[row].sample(self._rng)
         return chosen
+
+    def _drawn(
+        self, actor: Actor, policy: PolicyDistribution, generator: torch.Generator
+    ) -> NDArray[np.float32]:
+        """What the policy draws, for Box actions from noise that is held."""
+        if self._longest_hold == 1 or self._discrete:
+            return actor.choose(policy, generator)
+        noise = torch.randn(self._held.shape, generator=generator, device=actor.device)
+        held = self._hold(noise.cpu().numpy(), is_action=False)
+        return actor.choose(policy, torch.from_numpy(held).to(actor.device))
 
     def _held_choices(
         self, chosen: NDArray[np.float32], deviates: NDArray[np.bool_]

@@ -85,7 +85,7 @@ class Trainer:
         self.step, self.episodes, self.finished_steps = 0, 0, 0
         self.clock = Clock()
         self.restarts = Restarts(settings.env_restarts, self._event)
-        exploration = Exploration.of(settings, envs)
+        self._exploration = exploration = Exploration.of(settings, envs)
         actor = exploration.actor(self.learner) if exploration is not None else None
         actor = actor or Actor(self.learner, explores=True)
         on_step = self.learner.note if self.learner.on_policy else None
@@ -221,6 +221,8 @@ class Trainer:
             self._evaluate_when_due()
         else:
             self.evaluator.collect()
+        if self._exploration is not None:
+            self._exploration.at(before / settings.steps)
         ended = self.collector.step(random=before < settings.warmup_steps)
         for trajectory in ended:
             self.buffer.add(trajectory)
