@@ -141,9 +141,14 @@ class SharedSACLearner(SACLearner):
         return losses.masked_mean(term, mask, n), entropy
 
 
-def key_to_door(**by_length: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Settings by task: ten episodes of random actions, and what else differs by its length."""
-    return {
+def by_task(**by_length: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Settings by task: ten episodes of random actions in Key-to-Door, and what else differs by its
+    length."""
+    in_the_maze = {
+        # The rewards of an episode sum to 1: the source's 0.1 keeps the policy close to random.
+        "TMaze-v0": {"alpha": 0.01}
+    }
+    return in_the_maze | {
         f"KeyToDoor-{length}-v0": {
             "warmup_steps": 10 * (length + 25),
             **by_length.get(f"at_{length}", {}),
@@ -161,8 +166,6 @@ SMALL: dict[str, Any] = {
     "lr_policy": 1e-3,
     "lr_critic": 1e-3,
     "tau": 0.01,
-    # Where the rewards of an episode sum to 1, the source's 0.1 keeps the policy close to random.
-    "alpha": 0.01,
     "warmup_steps": 1000,
     "updates_per_step": 1.0,
 }

@@ -27,6 +27,6 @@ METHOD = Method(
     settings=_shared_sac.SharedSACSettings,
     network=SharedNetwork,
     encoder="gpt",
-    preset=presets(_shared_sac.PAPER, _SMALL, tasks=_shared_sac.key_to_door(at_250=_TWO)),
+    preset=presets(_shared_sac.PAPER, _SMALL, tasks=_shared_sac.by_task(at_250=_TWO)),
     figures=("fig-key-to-door",),
 )

@@ -35,7 +35,7 @@ METHOD = Method(
     preset=presets(
         {**_shared_sac.PAPER, "initialisation": "orthogonal"},
         {**_shared_sac.SMALL, "initialisation": "orthogonal"},
-        tasks=_shared_sac.key_to_door(at_120={"n_layers": 2}),
+        tasks=_shared_sac.by_task(at_120={"n_layers": 2}),
     ),
     figures=("fig-key-to-door",),
 )
