@@ -107,6 +107,15 @@ def _key_to_door() -> Iterator[Setting]:
             yield Setting(task, {}, method.title, "Key-to-Door", length, method=_named(method))
 
 
+def _encoders() -> Iterator[Setting]:
+    base = {"steps": 750_000}
+    for task in _ENCODER_TASKS:
+        for encoder, group in (("mamba", "RESeL-Mamba"), ("gru", "RESeL-GRU")):
+            yield Setting(task, {**base, "encoder": encoder}, group)
+        for method in of_figure("fig-encoders")[1:]:
+            yield Setting(task, base, method.title, method=_named(method))
+
+
 _POMDP = Study(_family("classic POMDP", "fig-pomdp"), SEEDS)
 _GRAVITY = Study(_family("gravity", "fig-gravity"), SEEDS)
 
@@ -132,14 +141,7 @@ STUDIES: dict[str, Study] = {
         sensitivity(_WALKER, (_RATES_ENCODER, _RATES_OTHER, _RATES_BOTH), (3e-4, 1e-5, 5e-6)),
         SEEDS,
     ),
-    "fig-encoders": Study(
-        tuple(
-            Setting(task, {"steps": 750_000, "encoder": encoder}, group)
-            for task in _ENCODER_TASKS
-            for encoder, group in (("mamba", "RESeL-Mamba"), ("gru", "RESeL-GRU"))
-        ),
-        SEEDS,
-    ),
+    "fig-encoders": Study(tuple(_encoders()), SEEDS),
     "fig-context-length": Study(
         _compared(
             _VELOCITY_TASKS, **{"whole trajectories": {}, "64 steps": {"context_length": 64}}

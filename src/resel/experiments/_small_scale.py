@@ -92,13 +92,15 @@ def _studies(base: Mapping[str, Any], seeds: tuple[int, ...], quick: bool) -> di
     meta = [Setting(_TWO_GOALS, base), *_others("fig-meta", (_TWO_GOALS,), base, seeds=few)]
     maze: dict[str, Any] = {"steps": 12_000} if quick else {**base}
 
-    def compared(other: str, changed: Mapping[str, Any], ours: str) -> Study:
+    def compared(
+        other: str, changed: Mapping[str, Any], ours: str, more: Sequence[Setting] = ()
+    ) -> Study:
         settings = [
             Setting(task, {**base, **values}, group)
             for task in both
             for group, values in ((ours, {}), (other, changed))
         ]
-        return Study(tuple(settings), seeds)
+        return Study((*settings, *more), seeds)
 
     return {
         "fig-amplification": Study(
@@ -127,7 +129,12 @@ def _studies(base: Mapping[str, Any], seeds: tuple[int, ...], quick: bool) -> di
             ),
             seeds[:1] if quick else seeds,
         ),
-        "fig-encoders": compared("RESeL-GRU", {"encoder": "gru"}, "RESeL-Mamba"),
+        "fig-encoders": compared(
+            "RESeL-GRU",
+            {"encoder": "gru"},
+            "RESeL-Mamba",
+            _others("fig-encoders", both, base, seeds=few),
+        ),
         "fig-context-length": compared("64 steps", {"context_length": 64}, "whole trajectories"),
         "fig-tsne": Study(
             tuple(gravity[:1]), seeds[:1], numbers={"gravities": 10 if quick else GRAVITIES}
