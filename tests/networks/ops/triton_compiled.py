@@ -12,15 +12,18 @@ from triton.compiler import ASTSource
 from resel.networks.ops.triton import scan as triton_scan
 
 TARGETS = {
-    "cubin": GPUTarget("cuda", 80, 32),
-    "hsaco": GPUTarget("hip", "gfx942", 64),
+    "sm_80": (GPUTarget("cuda", 80, 32), "cubin"),
+    "sm_90": (GPUTarget("cuda", 90, 32), "cubin"),
+    "gfx942": (GPUTarget("hip", "gfx942", 64), "hsaco"),
 }
+"""Each with the name of its machine code among what Triton makes."""
 
 
-@pytest.mark.parametrize("product", TARGETS)
+@pytest.mark.parametrize("machine", TARGETS)
 @pytest.mark.parametrize("dtype", ["fp32", "fp64"])
 @pytest.mark.parametrize("kernel", [triton_scan._forward, triton_scan._backward])
-def test_compiles(kernel: Any, dtype: str, product: str) -> None:
+def test_compiles(kernel: Any, dtype: str, machine: str) -> None:
+    target, product = TARGETS[machine]
     wide, padded, _ = triton_scan._layout(512, 64)
     options = triton_scan._options(*[object()] * 3, wide, padded) | {
         "KEEP": True,
@@ -32,7 +35,7 @@ def test_compiles(kernel: Any, dtype: str, product: str) -> None:
     signature = {name: kinds.get(name, f"*{dtype}") for name in kernel.arg_names}
     compiled = triton.compile(
         ASTSource(fn=kernel, signature=signature, constexprs=constants),
-        target=TARGETS[product],
+        target=target,
         options={name: options[name] for name in ("num_warps", "num_stages", "enable_fp_fusion")},
     )
     assert len(compiled.asm[product]) > 1000
