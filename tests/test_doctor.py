@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from resel.cli import main
 from resel.doctor import Finding
 from resel.networks import kernel_checks
 from resel.tasks import get_task
+from resel.training import GPUFault
 
 GOOD = Finding("room", "disk", "good", "much")
 
@@ -76,56 +76,35 @@ def test_extras_of_extras_are_looked_at() -> None:
     assert any(name.startswith("pygame") for name in found), found
 
 
-@pytest.mark.parametrize(
-    ("cuda", "card", "told", "state", "text"),
-    [
-        (None, False, "", "good", "none is needed"),
-        (None, True, "", "note", "this torch is built for CPUs: install one built for it"),
-        ("13.0", False, "", "good", "all runs on the CPU"),
-        ("13.0", True, "", "bad", "none that this torch can use"),
-        (
-            "13.0",
-            True,
-            "The NVIDIA driver on your system is too old (found version 11040).\nMore",
-            "bad",
-            "the driver is too old for this torch (The NVIDIA driver on your system is too old",
-        ),
-    ],
-)
-def test_why_there_is_no_gpu(
-    cuda: str | None,
-    card: bool,
-    told: str,
-    state: str,
-    text: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    warned: list[str] = []
-
-    def unavailable() -> bool:
-        if told and not warned:  # torch says it once in a process
-            warned.append(told)
-            warnings.warn(told, stacklevel=1)
-        return False
-
-    monkeypatch.setattr(torch.version, "cuda", cuda)
-    monkeypatch.setattr(torch.version, "hip", None)
-    monkeypatch.setattr(torch.cuda, "is_available", unavailable)
-    monkeypatch.setattr(doctor.os.path, "exists", lambda path: card and path == "/dev/nvidia0")
-    (finding,) = [each for each in doctor._devices() if each.what == "gpu"]
-    assert finding.state == state and text in finding.text
-    assert "More" not in finding.text
+@pytest.mark.parametrize("state", ["good", "note", "bad"])
+def test_why_there_is_no_gpu(state: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "gpu_fault", lambda: GPUFault("torch finds none", state))
+    monkeypatch.setattr(doctor, "_cards", lambda: [])
+    (finding,) = doctor._gpus()
+    words = "none, and none is needed: all runs on the CPU (torch finds none)"
+    expected = words if state == "good" else "torch finds none"
+    assert finding == Finding("devices", "gpu", state, expected)
 
 
-def test_a_gpu_without_triton_gets_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cards_that_cannot_be_used_are_no_cards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)  # as the driver counts them
+    assert doctor._cards() == [] and doctor._usable_devices() == [torch.device("cpu")]
+
+
+def test_each_gpu_and_triton_get_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     card = type("Card", (), {"name": "Some GPU", "total_memory": 8 << 30})
-    monkeypatch.setattr(doctor, "gpu_reason", lambda: None)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    good, other = torch.device("cuda", 0), torch.device("cuda", 1)
+    faults = {other: GPUFault("Old GPU is too old for this torch", "bad")}
+    monkeypatch.setattr(doctor, "_cards", lambda: [good, other])
+    monkeypatch.setattr(doctor, "gpu_fault", lambda card=good: faults.get(card))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: card)
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None)
-    gpu, triton = doctor._gpus()
+    gpu, old, triton = doctor._gpus()
     assert (gpu.what, gpu.text) == ("cuda:0", "Some GPU, 8.0 GiB")
+    assert (old.what, old.state, old.text) == ("cuda:1", "bad", "Old GPU is too old for this torch")
     assert triton.state == "note" and "right but slower. pip install triton" in triton.text
+    assert doctor._usable_devices() == [torch.device("cpu"), good], "its kernels tell nothing"
 
 
 def test_simulators(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ import os
 import platform
 import shutil
 import tempfile
-import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from resel.errors import ReselError
 from resel.networks import check_kernels
 from resel.runs import available_memory, describe_machine, format_bytes
 from resel.tasks import TaskSpec, all_tasks, is_installed, make_env
+from resel.training import gpu_fault
 from resel.training.threads import is_busy, usable_cores
 
 State = Literal["good", "note", "missing", "bad"]
@@ -109,7 +109,7 @@ def _of_extra(package: str, extra: str) -> list[Requirement]:
 
 
 def _devices() -> Iterator[Finding]:
-    gpus = list(_gpus())  # first: torch says only once why it finds none
+    gpus = list(_gpus())  # first: torch would warn where it is asked by others
     machine = describe_machine("cpu")
     cores = usable_cores()
     instructions = torch.backends.cpu.get_cpu_capability()
@@ -125,46 +125,32 @@ def _devices() -> Iterator[Finding]:
 
 def _gpus() -> Iterator[Finding]:
     """Each GPU, or a sentence on why there is none."""
-    reason = gpu_reason()
-    if reason is not None:
-        yield reason
+    fault = gpu_fault()
+    cards = _cards()
+    if fault is not None and not cards:
+        good = f"none, and none is needed: all runs on the CPU ({fault.why})"
+        yield Finding("devices", "gpu", fault.state, good if fault.state == "good" else fault.why)
         return
-    for index in range(torch.cuda.device_count()):
-        properties = torch.cuda.get_device_properties(index)
+    for card in cards:
+        if (fault := gpu_fault(card)) is not None:
+            yield Finding("devices", str(card), fault.state, fault.why)
+            continue
+        properties = torch.cuda.get_device_properties(card)
         text = f"{properties.name}, {format_bytes(properties.total_memory)}"
-        yield Finding("devices", f"cuda:{index}", "good", text)
+        yield Finding("devices", str(card), "good", text)
     if importlib.util.find_spec("triton") is None:
         text = "not installed: the scan takes torch's own operations, right but slower"
         yield Finding("devices", "triton", "note", f"{text}. pip install triton")
 
 
-def gpu_reason() -> Finding | None:
-    """Why no GPU can be used; None if one can."""
-    card = os.path.exists("/dev/nvidia0") or os.path.exists("/dev/kfd")
-    if torch.version.cuda is None and torch.version.hip is None:
-        if card:
-            text = "there is a GPU, but this torch is built for CPUs: install one built for it"
-            return Finding("devices", "gpu", "note", text)
-        return Finding("devices", "gpu", "good", "none, and none is needed: all runs on the CPU")
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        if torch.cuda.is_available():
-            return None
-    said = " ".join(str(warning.message).partition("\n")[0] for warning in told)
-    if "driver" in said and "old" in said:
-        text = (
-            f"the driver is too old for this torch ({said}): update it, or install an older torch"
-        )
-        return Finding("devices", "gpu", "bad" if card else "note", text)
-    text = f"none that this torch can use{': ' + said if said else ''}; all runs on the CPU"
-    return Finding("devices", "gpu", "bad" if card else "good", text)
-
-
 def _usable_devices() -> list[torch.device]:
-    found = [torch.device("cpu")]
-    if torch.cuda.is_available():
-        found += [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
-    return found
+    return [torch.device("cpu"), *(gpu for gpu in _cards() if gpu_fault(gpu) is None)]
+
+
+def _cards() -> list[torch.device]:
+    if not torch.cuda.is_available():  # the driver may know cards that cannot be used
+        return []
+    return [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
 
 
 def _room() -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from resel.config import Config
 from resel.envs import CheckedEnv
 from resel.errors import ConfigError, DivergedError
 from resel.runs import MetricsLog, read_metrics
-from resel.training import Actor, Trainer, TrainProgress, choose_device, evaluation_seeds
+from resel.training import Actor, Trainer, TrainProgress, evaluation_seeds
 
 Make = Callable[..., Trainer]
 
@@ -395,13 +395,6 @@ def test_close_reaches_every_world(make_trainer: Make) -> None:
     assert trainer.evaluator.env is not None
     envs = [*trainer._envs, trainer.evaluator.env]
     assert all(env.env.unwrapped.closed for env in envs)
-
-
-def test_a_device_that_is_not_there(monkeypatch: Any) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert choose_device("auto") == torch.device("cpu")
-    with pytest.raises(ConfigError, match="finds no GPU"):
-        choose_device("cuda:1")
 
 
 def test_without_a_world_to_evaluate_in(toy: Any, tiny: dict[str, Any]) -> None:

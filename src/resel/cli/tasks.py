@@ -132,7 +132,7 @@ def _show(name: str, preset: str, method: str | None) -> None:
 
 def _what_automatic_means(config: Config, continuous: bool) -> dict[tuple[str, str], str]:
     """In words, the settings whose value leaves the choice to us."""
-    from resel.training import choose_device
+    from resel.training import gpu_fault
     from resel.training.threads import suitable_threads, width_of
 
     small, task = suitable_threads(0, width_of(config)) == 1, get_task(config.task)
@@ -144,5 +144,5 @@ def _what_automatic_means(config: Config, continuous: bool) -> dict[tuple[str, s
         ("critic_observations", "None"): f"none; {OF_TASK} means {named}" if named else "none",
         ("max_episode_steps", "None"): "the task's own",
         ("threads", "0"): f"automatic: {1 if small else 'all cores'}",
-        ("device", "auto"): f"automatic: {choose_device('auto')}",
+        ("device", "auto"): f"automatic: {'cpu' if gpu_fault() else 'cuda'}",
     }

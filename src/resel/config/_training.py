@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -151,7 +152,7 @@ class TrainingConfig:
                 f"stop_return={self.stop_return} needs evaluations on the way: set eval_every "
                 "above 0."
             )
-        if self.device not in ("auto", "cpu") and not self.device.startswith("cuda"):
+        if re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device) is None:
             raise ConfigError(
                 f"device={self.device!r} is not known: use 'auto', 'cpu', 'cuda' or 'cuda:1'."
             )

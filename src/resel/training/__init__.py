@@ -5,6 +5,7 @@ from resel.training.beside import Snapshot
 from resel.training.clock import duration
 from resel.training.collector import Collector
 from resel.training.compiling import compiled_beside, compiles_beside
+from resel.training.device import GPUFault, choose_device, gpu_fault
 from resel.training.divergence import ROLLBACKS, is_good
 from resel.training.env_factory import make_envs, make_task, named_envs, task_envs
 from resel.training.evaluation import Evaluation, evaluate, evaluation_seeds
@@ -22,7 +23,7 @@ from resel.training.score import (
     reached,
 )
 from resel.training.stopping import stopped_by
-from resel.training.trainer import Trainer, choose_device, task_trainer
+from resel.training.trainer import Trainer, task_trainer
 from resel.training.validation import check_tensors, damaged_if_wrong, whole
 from resel.training.workload import (
     Workload,
@@ -40,6 +41,7 @@ __all__ = [
     "Collector",
     "Ending",
     "Evaluation",
+    "GPUFault",
     "PolicyState",
     "ProgressLine",
     "Snapshot",
@@ -60,6 +62,7 @@ __all__ = [
     "evaluation_seeds",
     "filled_buffer",
     "final_evaluations",
+    "gpu_fault",
     "is_good",
     "is_held",
     "learning_since",

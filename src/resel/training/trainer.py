@@ -23,6 +23,7 @@ from resel.randomness import numpy_state, numpy_stream, restore_numpy
 from resel.training.actor import Actor
 from resel.training.clock import Clock
 from resel.training.collector import Collector
+from resel.training.device import choose_device
 from resel.training.divergence import DivergenceMonitor
 from resel.training.env_factory import task_envs
 from resel.training.evaluation import Evaluation
@@ -46,17 +47,6 @@ class Stateful(Protocol):
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Tensors, and a document of plain data."""
-
-
-def choose_device(name: str) -> torch.device:
-    """`auto` takes a GPU where there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError(
-            f"device {name}: torch finds no GPU here. Use cpu (--device cpu) or auto."
-        )
-    return torch.device(name)
 
 
 class Trainer:

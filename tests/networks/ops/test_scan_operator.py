@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -99,6 +100,7 @@ def test_a_compiled_mixer_is_the_same(taps: int, whole: bool) -> None:
     torch.testing.assert_close(grads[0], grads[1])
 
 
+@pytest.mark.filterwarnings("ignore:Triton is not installed")
 @pytest.mark.parametrize("device", ["cpu", "cuda", "mps", "meta"])
 def test_shapes_are_known_without_running(device: str) -> None:
     shapes = {name: value.shape for name, value in make_case(2, 70, 5, 3).items()}
@@ -153,8 +155,13 @@ def test_a_device_without_kernels_runs_the_chunked_version() -> None:
 
 
 def test_a_gpu_without_triton_runs_the_chunked_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And says once what is slower, and what to install."""
     monkeypatch.setattr(scan_operator, "find_spec", lambda name: None)
-    assert scan_operator._kernels.__wrapped__("cuda") is reference_scan
+    chosen = functools.cache(scan_operator._kernels.__wrapped__)
+    with pytest.warns(UserWarning, match=r"the mamba encoder.*slower.*pip install triton") as told:
+        assert chosen("cuda") is chosen("cuda") is reference_scan
+    assert len(told) == 1
+    assert chosen("cpu") is not reference_scan and chosen("mps") is reference_scan
 
 
 class Allocations(TorchDispatchMode):

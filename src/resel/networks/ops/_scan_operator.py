@@ -41,12 +41,19 @@ _library.define(
 
 @functools.cache
 def _kernels(device: str) -> Any:
-    """The module whose `forward` and `backward` run on a device."""
+    """The module whose `forward` and `backward` run on a device; what is amiss is told once."""
     if device == "cpu":
         from resel.networks.ops.cpu import scan_call  # Numba is slow to import: not for a GPU
 
         return scan_call
-    if device == "cuda" and find_spec("triton") is not None:
+    if device == "cuda" and find_spec("triton") is None:
+        warnings.warn(
+            "Triton is not installed: on a GPU the scan, the heart of the mamba encoder, takes "
+            "torch's own operations, right but slower. Install the release of it that belongs to "
+            "this torch (pip install triton).",
+            stacklevel=2,
+        )
+    elif device == "cuda":
         try:
             from resel.networks.ops.triton import scan as triton_scan
 
