@@ -17,7 +17,7 @@ from PIL import Image
 from terminal import refused
 
 from resel import Agent
-from resel.benchmarks import methods, startup
+from resel.benchmarks import methods, startup, update
 from resel.cli import main
 from resel.methods import Method, get_method
 
@@ -100,7 +100,8 @@ def test_update(encoder: str, capsys: Any) -> None:
     share = result["sampling_ms"] / (result["sampling_ms"] + result["update_ms"])
     assert result["sampling_share"] == share
     assert result["peak_memory_mb"] > max(10, result["update_memory_mb"])
-    assert "profile" not in result
+    assert "profile" not in result and "gpu_memory_mb" not in result
+    assert result["device"] == result["machine"]["device"] == "cpu"
 
 
 @pytest.mark.parametrize(
@@ -120,6 +121,59 @@ def test_update_on_a_busy_machine(capsys: Any) -> None:
     result = measured(capsys, "update", "--encoder", "mlp", "--busy", "2")
     assert result["doubts"] == ["the machine was kept busy, as was asked (--busy 2)"]
     assert result["update_cpu_ms"] > 0 and result["settings"]["busy"] == 2
+
+
+@pytest.fixture
+def made_up_gpu(monkeypatch: pytest.MonkeyPatch) -> torch.device:
+    """All that is to be done on a GPU is done on the CPU instead."""
+    gpu, build, clock = torch.device("cuda", 1), update.Workload.build, update.ProductClock.build
+    cpu = torch.device("cpu")
+    on_cpu = SimpleNamespace(build=lambda *given: build(*given[:-1], cpu))
+    monkeypatch.setattr(update, "choose_device", lambda name: {"cuda:1": gpu}.get(name, cpu))
+    monkeypatch.setattr(update, "Workload", on_cpu)
+    monkeypatch.setattr(
+        update, "ProductClock", SimpleNamespace(build=lambda given, device: clock(given, cpu))
+    )
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 7e6)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"Card of {device}")
+    return gpu
+
+
+@pytest.mark.parametrize(("encoder", "hidden"), [("mamba", False), ("gru", True)])
+def test_update_on_a_gpu(
+    encoder: str, hidden: bool, made_up_gpu: torch.device, capsys: Any
+) -> None:
+    words = ["bench", "update", *PARTS["update"], "--encoder", encoder, "--device", "cuda:1"]
+    assert main([*words, "--repetitions", "2", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    _check_spreads(result)
+    assert result["device"] == result["machine"]["device"] == "cuda:1"
+    assert result["machine"]["gpu"] == "Card of cuda:1" and result["gpu_memory_mb"] == 7
+    assert result["update_ms"] > 0 and result["sampling_share"] > 0
+    assert ({"ratio", "limit_ms", "flops_per_update", "products"} & set(result) == set()) == hidden
+    assert main([*words, "--repetitions", "1"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"\bdevice +cuda:1, Card of cuda:1\n", said)
+    assert bool(re.search("matrix products alone +not all seen on a GPU", said)) == hidden
+
+
+@pytest.mark.parametrize("more", [["--profile"], ["--busy", "1"], ["--threads", "2"]])
+def test_what_only_a_cpu_has_is_refused_first(
+    more: list[str], made_up_gpu: torch.device, capsys: Any, tmp_path: Path
+) -> None:
+    words = ["bench", "update", "--device", "cuda:1", "--out", "here", *more]
+    told = refused(capsys, *words)
+    assert f"{more[0]} cannot be had with --device cuda:1" in told
+    assert "with --device cpu only" in told and not (tmp_path / "here").exists()
+    both = refused(capsys, *words, "--profile", "--busy", "3")
+    assert "--profile and --busy cannot be had" in " ".join(both.split())
+
+
+def test_update_without_a_gpu(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert "finds no GPU" in refused(capsys, "bench", "update", "--device", "cuda", "--json")
+    assert "use 'auto', 'cpu', 'cuda'" in refused(capsys, "bench", "update", "--device", "tpu")
 
 
 def test_where_the_time_goes(capsys: Any) -> None:

@@ -8,12 +8,24 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from resel.benchmarks import update
 from resel.benchmarks._memory import peak_memory, resident_bytes
-from resel.benchmarks._timing import Laps, Timing, find_doubts, interleave, keep_busy, watch_machine
+from resel.benchmarks._timing import (
+    Laps,
+    Timing,
+    find_doubts,
+    interleave,
+    keep_busy,
+    synchronize,
+    watch_machine,
+)
 from resel.benchmarks.scaling import sweeps
 
 
@@ -30,6 +42,30 @@ def test_calls_take_turns() -> None:
     assert order == "ababab"
     assert timings["a"] == Timing.of([3.0, 5.0]) and timings["b"] == Timing.of([4.0, 6.0])
     assert gc.isenabled()
+
+
+@pytest.mark.parametrize(("name", "waits"), [("cuda:1", True), ("cpu", False)])
+def test_only_a_gpu_is_waited_for(name: str, waits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
+    synchronize(torch.device(name))
+    assert waited == [torch.device(name)] * waits
+
+
+def test_a_round_is_timed_from_end_to_end_of_what_the_device_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    events: list[Any] = []
+    gpu = torch.device("cuda")
+    learner = SimpleNamespace(updates_to_log=2, device=gpu, update=events.append)
+    workload: Any = SimpleNamespace(
+        learner=learner, sample=lambda: events.append("draw") or "learn"
+    )
+    monkeypatch.setattr(update, "synchronize", events.append)
+    monkeypatch.setattr(update.time, "perf_counter", lambda: events.append("read") or 1.0)
+    assert set(update._one_round(workload)) == {"update", "update_cpu", "sampling"}
+    wait = [gpu, "read"]
+    assert events == [*wait, "draw", "draw", *wait, "learn", "learn", *wait]
 
 
 def test_a_median_in_milliseconds() -> None:

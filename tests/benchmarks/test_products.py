@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from resel.agent import configure
-from resel.benchmarks._products import Product, ProductClock, Recording, record_products
+from resel.benchmarks import _products
+from resel.benchmarks._products import (
+    Product,
+    ProductClock,
+    Recording,
+    has_hidden_products,
+    record_products,
+)
 from resel.config import Config
 from resel.networks import Dimensions, build_encoder
 from resel.training import Workload
+
+CPU = torch.device("cpu")
 
 
 def test_a_network_of_two_layers() -> None:
@@ -34,7 +45,7 @@ def test_a_batch_of_products() -> None:
     (product,) = recording.seen
     assert recording.seen[product] == 2 and recording.flops == 2 * (2 * 4 * 7 * 3 * 5)
     assert product.right == (4, 3, 5) and product.right_stride == (15, 1, 3)
-    call = product.caller()
+    call = product.caller(CPU)
     assert call().shape == (4, 7, 5)
 
 
@@ -85,7 +96,32 @@ def test_the_clock_measures_every_product_once() -> None:
     recording = Recording()
     recording.seen[Product.plain(3, 4, 5)] = 2
     recording.fused[Product.plain(1, 4, 4)] = 7
-    clock = ProductClock.build(recording)
+    clock = ProductClock.build(recording, CPU)
     assert set(clock.products) == set(recording.all())
     laps = clock()
     assert len(laps) == 2 and all(seconds > 0 for seconds in laps.values())
+
+
+def test_the_clock_waits_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the first reading and before the second; the factors lie on that device."""
+    events: list[Any] = []
+    monkeypatch.setattr(_products, "synchronize", events.append)
+    monkeypatch.setattr(
+        _products.time, "perf_counter", lambda: events.append("read") or len(events)
+    )
+    recording, device = Recording(), torch.device("meta")
+    recording.seen[Product.plain(3, 4, 5)] = 1
+    clock = ProductClock.build(recording, device)
+    assert clock.callers[0]().device == device
+    one = [device, "read", device, "read"]
+    assert events == one
+    clock()
+    assert events == 2 * one
+
+
+@pytest.mark.parametrize(
+    ("encoder", "hidden"), [("mamba", False), ("gru", True), ("lstm", True), ("mlp", False)]
+)
+def test_whose_products_a_gpu_hides(encoder: str, hidden: bool) -> None:
+    config = configure("", size="tiny", encoder=encoder, device="cpu")
+    assert has_hidden_products([build_encoder(config, 8)]) == hidden

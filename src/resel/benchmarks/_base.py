@@ -33,6 +33,10 @@ class Bench(ABC):
         """Processes that are to keep the machine busy meanwhile."""
         return 0
 
+    def where(self) -> torch.device:
+        """What it measures; settings that mean nothing there are refused."""
+        return torch.device("cpu")
+
     json: bool = False
     """Print one JSON object and nothing else."""
     out: Path | None = None
@@ -67,6 +71,7 @@ class Bench(ABC):
 
 def run(bench: Bench) -> Result:
     """Measure, and add what the numbers depend on."""
+    device = str(bench.where())
     if bench.out is not None:
         _make_folder(bench.out)
     with watch_machine() as doubts:
@@ -80,10 +85,11 @@ def run(bench: Bench) -> Result:
     return {
         "bench": bench.name,
         "settings": settings,
+        "device": device,
         "threads": threads,
         "torch": torch.__version__,
         "dtype": str(torch.get_default_dtype()).removeprefix("torch."),
-        "machine": describe_machine("cpu"),
+        "machine": describe_machine(device),
         "doubts": doubts,
         **measured,
     }

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from resel.benchmarks._timing import Laps
+from resel.benchmarks._timing import Laps, synchronize
 from resel.networks import Encoder
 
 _aten = torch.ops.aten
@@ -56,18 +56,18 @@ class Product:
         """Multiplications and additions."""
         return 2 * math.prod(self.left) * self.right[-1]
 
-    def caller(self) -> Callable[[], Tensor]:
+    def caller(self, device: torch.device) -> Callable[[], Tensor]:
         """The product alone, on numbers of its own in the same layout."""
-        left = _laid_out(self.left, self.left_stride)
-        right = _laid_out(self.right, self.right_stride)
+        left = _laid_out(self.left, self.left_stride, device)
+        right = _laid_out(self.right, self.right_stride, device)
         multiply = torch.mm if left.dim() == 2 else torch.bmm
-        out = torch.empty(*self.left[:-1], self.right[-1])
+        out = torch.empty(*self.left[:-1], self.right[-1], device=device)
         return lambda: multiply(left, right, out=out)
 
 
-def _laid_out(shape: tuple[int, ...], stride: tuple[int, ...]) -> Tensor:
+def _laid_out(shape: tuple[int, ...], stride: tuple[int, ...], device: torch.device) -> Tensor:
     extent = 1 + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
-    return torch.randn(extent).as_strided(shape, stride)
+    return torch.randn(extent, device=device).as_strided(shape, stride)
 
 
 @dataclass
@@ -121,6 +121,11 @@ class _ProductMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
+def has_hidden_products(encoders: Sequence[Encoder]) -> bool:
+    """Whether a GPU has operations of its own for layers of these, with all their products."""
+    return any(isinstance(getattr(encoder, "layers", None), nn.RNNBase) for encoder in encoders)
+
+
 def recurrent_products(places: int, hidden: int, gates: int, layers: int = 1) -> Counter[Product]:
     """h W at every place of a tape, forward."""
     return Counter({Product.plain(places, hidden, gates * hidden): layers})
@@ -168,29 +173,38 @@ def _lstm_products(x: Tensor, weight: Tensor, backward: bool) -> Counter[Product
 class ProductClock:
     """Times each of some products, one after another."""
 
+    recording: Recording
     products: tuple[Product, ...]
     callers: tuple[Callable[[], Tensor], ...]
     counts: tuple[int, ...]
     """Calls per measurement, so that short products are measured over a long enough time."""
+    device: torch.device
 
     @classmethod
-    def build(cls, recording: Recording) -> ProductClock:
+    def build(cls, recording: Recording, device: torch.device) -> ProductClock:
         products = tuple(recording.all())
-        callers = tuple(product.caller() for product in products)
+        callers = tuple(product.caller(device) for product in products)
         counts = []
         for call in callers:
             call()
-            start = time.perf_counter()
-            call()
-            counts.append(math.ceil(_LONG_ENOUGH / (time.perf_counter() - start)))
-        return cls(products, callers, tuple(counts))
+            once = _seconds_of_each(call, 1, device)
+            counts.append(math.ceil(_LONG_ENOUGH / once))
+        return cls(recording, products, callers, tuple(counts), device)
 
     def __call__(self) -> Laps:
         """Seconds of each product, by its place in `products`."""
-        laps = {}
-        for index, (call, count) in enumerate(zip(self.callers, self.counts, strict=True)):
-            start = time.perf_counter()
-            for _ in range(count):
-                call()
-            laps[f"product {index}"] = (time.perf_counter() - start) / count
-        return laps
+        pairs = zip(self.callers, self.counts, strict=True)
+        return {
+            f"product {index}": _seconds_of_each(call, count, self.device)
+            for index, (call, count) in enumerate(pairs)
+        }
+
+
+def _seconds_of_each(call: Callable[[], object], count: int, device: torch.device) -> float:
+    """The mean of so many calls."""
+    synchronize(device)
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    synchronize(device)
+    return (time.perf_counter() - start) / count

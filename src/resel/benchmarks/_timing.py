@@ -44,6 +44,12 @@ class Timing:
         return {name: self.median, f"{name}_p10": self.p10, f"{name}_p90": self.p90}
 
 
+def synchronize(device: torch.device) -> None:
+    """Wait until a device has done all it was given: a GPU is given it, and the call returns."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 def seconds_of(call: Callable[[], object]) -> float:
     """How long one call takes."""
     start = time.perf_counter()

@@ -4,7 +4,8 @@ Trajectories are made up: sizes as in HalfCheetah (17 observations, 6 actions) a
 --batch-steps steps, or the sizes, horizon and settings of a task. `update_ms` is the mean over
 policy_delay updates in a row, so it holds the right share of policy updates. `limit_ms` is the time
 torch needs for the matrix products of the update alone, each measured by itself, in the same shape
-and layout and in turn with the updates. `ratio` is update_ms / limit_ms.
+and layout and in turn with the updates. `ratio` is update_ms / limit_ms. On a GPU the clock is read
+when it has done all it was given; what is said of products is left out where it hides some.
 """
 
 from __future__ import annotations
@@ -15,20 +16,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import torch
 from rich.table import Table
 
 from resel._process import prepare_process
 from resel.agent import configure
 from resel.benchmarks._base import Bench, Result, number_table, short, timing_table
 from resel.benchmarks._memory import MB, Peak, peak_memory
-from resel.benchmarks._products import ProductClock, Recording, record_products
-from resel.benchmarks._timing import Laps, Timing, interleave, keep_busy
+from resel.benchmarks._products import (
+    ProductClock,
+    Recording,
+    has_hidden_products,
+    record_products,
+)
+from resel.benchmarks._timing import Laps, Timing, interleave, keep_busy, synchronize
 from resel.benchmarks._workload import HALF_CHEETAH
 from resel.config import Config, Count, SizeName
 from resel.envs import DEFAULT_EPISODE_CAP, CheckedEnv
+from resel.errors import ConfigError
 from resel.networks import Dimensions
 from resel.tasks import get_task, make_env
-from resel.training import Workload, batch_steps, compile_kernels
+from resel.training import Workload, batch_steps, choose_device, compile_kernels
 from resel.training.threads import width_of
 
 _EPISODES = 20
@@ -50,6 +58,8 @@ class UpdateBench(Bench):
     """Steps of the batch; 1000 or what the task says, if not given."""
     size: SizeName | None = None
     """Network size; the paper's or what the task says, if not given."""
+    device: str = "cpu"
+    """Where updates are made: cpu, cuda (cuda:1 and so on) or auto."""
     profile: bool = False
     """Also tell where the time goes."""
     busy: Count = 0
@@ -59,27 +69,39 @@ class UpdateBench(Bench):
     def beside(self) -> int:
         return self.busy
 
+    def where(self) -> torch.device:
+        device = choose_device(self.config().training.device)
+        of_processors = {"--threads": self.threads, "--profile": self.profile, "--busy": self.busy}
+        asked = [flag for flag, given in of_processors.items() if given]
+        if device.type != "cpu" and asked:
+            raise ConfigError(
+                f"{' and '.join(asked)} cannot be had with --device {self.device}: what the "
+                "processors do is measured with --device cpu only. Leave out one or the other."
+            )
+        return device
+
     def config(self) -> Config:
         """The settings measured with."""
         named: dict[str, Any] = {"encoder": self.encoder, "batch_steps": self.batch_steps}
         given = {name: value for name, value in named.items() if value is not None}
-        return configure(self.task or "", size=self.size, device="cpu", **given)
+        return configure(self.task or "", size=self.size, device=self.device, **given)
 
     def measure(self) -> Result:
-        config = self.config()
+        config, device = self.config(), self.where()
         dims, length = sizes_of(config)
         prepare_process(self.threads, width_of(config))
-        compile_kernels(config, dims)
+        if device.type == "cpu":
+            compile_kernels(config, dims)
         per_batch = -(-batch_steps(config) // length)
-        workload = Workload.build(config, dims, length, _EPISODES * per_batch)
+        workload = Workload.build(config, dims, length, _EPISODES * per_batch, device)
         with peak_memory() as memory:
             for _ in range(_WARMUPS):
                 _one_round(workload)
-        recording = _record(workload)
-        clock = ProductClock.build(recording)
+        recording = _record(workload, device)
+        clocks = [ProductClock.build(recording, device)] if recording is not None else []
         with keep_busy(self.busy):
-            timings = interleave([lambda: _one_round(workload), clock], self.repetitions)
-        batch = workload.sample()
+            timings = interleave([lambda: _one_round(workload), *clocks], self.repetitions)
+        batch, delay = workload.sample(), workload.learner.updates_to_log
         return {
             "config": config.to_json(),
             "observation_size": dims.observation,
@@ -88,7 +110,8 @@ class UpdateBench(Bench):
             "valid_steps": batch.steps,
             "places": batch.is_first.numel(),
             "spin_count": os.environ.get("GOMP_SPINCOUNT"),
-            **_numbers(timings, recording, clock, memory, workload.learner.updates_to_log),
+            **_numbers(timings, memory, device),
+            **(_beside_products(timings, clocks[0], delay) if clocks else {}),
             **({"profile": _profile(workload)} if self.profile else {}),
         }
 
@@ -104,9 +127,17 @@ class UpdateBench(Bench):
             "drawing and packing the batch": "sampling_ms",
         }
         facts = number_table("", "")
-        facts.add_row("update / products alone", f"{result['ratio']:.2f}")
-        facts.add_row("GFLOP per update", f"{result['flops_per_update'] / 1e9:.2f}")
+        if result["device"] != "cpu":
+            facts.add_row("device", f"{result['device']}, {result['machine']['gpu']}")
+        if "ratio" in result:
+            facts.add_row("update / products alone", f"{result['ratio']:.2f}")
+            facts.add_row("GFLOP per update", f"{result['flops_per_update'] / 1e9:.2f}")
+        else:
+            del rows["its matrix products alone"]
+            facts.add_row("its matrix products alone", "not all seen on a GPU")
         facts.add_row("share of drawing and packing", f"{result['sampling_share']:.1%}")
+        if "gpu_memory_mb" in result:
+            facts.add_row("peak memory of the GPU, MB", f"{result['gpu_memory_mb']:.0f}")
         facts.add_row("peak memory, MB", f"{result['peak_memory_mb']:.0f}")
         facts.add_row("of it for the updates, MB", f"{result['update_memory_mb']:.0f}")
         tables = [timing_table(title, result, rows), facts]
@@ -132,12 +163,15 @@ def sizes_of(config: Config) -> tuple[Dimensions, int]:
 
 def _one_round(workload: Workload) -> Laps:
     """Seconds of one update and of drawing one batch, each as the mean of a full policy cycle."""
-    count = workload.learner.updates_to_log
+    count, device = workload.learner.updates_to_log, workload.learner.device
+    synchronize(device)
     begin = time.perf_counter()
     batches = [workload.sample() for _ in range(count)]
+    synchronize(device)
     middle, spent = time.perf_counter(), time.process_time()
     for batch in batches:
         workload.learner.update(batch)
+    synchronize(device)
     end, spent = time.perf_counter(), time.process_time() - spent
     return {
         "update": (end - middle) / count,
@@ -146,15 +180,20 @@ def _one_round(workload: Workload) -> Laps:
     }
 
 
-def _record(workload: Workload) -> Recording:
-    """The products of one round, checked against torch's own count."""
+def _record(workload: Workload, device: torch.device) -> Recording | None:
+    """The products of one round, checked against torch's own count; None if a GPU hides some."""
     from torch.utils.flop_counter import FlopCounterMode  # it brings Triton along
 
+    on_gpu = device.type != "cpu"
+    if on_gpu and has_hidden_products(workload.encoders):
+        return None
     counter = FlopCounterMode(display=False)
     with counter, record_products(workload.encoders) as recording:
         _one_round(workload)
     seen = sum(product.flops * count for product, count in recording.seen.items())
     if seen != counter.get_total_flops():
+        if on_gpu:
+            return None
         raise RuntimeError(
             f"The update has products of a kind that is not recorded: torch counts "
             f"{counter.get_total_flops()} FLOP, the record holds {seen}."
@@ -162,10 +201,23 @@ def _record(workload: Workload) -> Recording:
     return recording
 
 
-def _numbers(
-    timings: dict[str, Timing], recording: Recording, clock: ProductClock, memory: Peak, delay: int
-) -> Result:
+def _numbers(timings: dict[str, Timing], memory: Peak, device: torch.device) -> Result:
     update, sampling = timings["update"], timings["sampling"]
+    on_gpu = device.type == "cuda"
+    of_gpu = {"gpu_memory_mb": torch.cuda.max_memory_allocated(device) / MB} if on_gpu else {}
+    return {
+        **update.fields("update_ms"),
+        **timings["update_cpu"].fields("update_cpu_ms"),
+        **sampling.fields("sampling_ms"),
+        "sampling_share": sampling.median / (sampling.median + update.median),
+        "peak_memory_mb": memory.total / MB,
+        "update_memory_mb": memory.increase / MB,
+        **of_gpu,
+    }
+
+
+def _beside_products(timings: dict[str, Timing], clock: ProductClock, delay: int) -> Result:
+    recording = clock.recording
     executed = recording.all()
     alone = [timings[f"product {index}"] for index in range(len(clock.products))]
     per_update = [executed[product] / delay for product in clock.products]
@@ -175,18 +227,12 @@ def _numbers(
 
     limit = limit_of(lambda timing: timing.median)
     return {
-        **update.fields("update_ms"),
-        **timings["update_cpu"].fields("update_cpu_ms"),
         "flops_per_update": recording.flops / delay,
         "fused_flops_per_update": sum(p.flops * n for p, n in recording.fused.items()) / delay,
         "limit_ms": limit,
         "limit_ms_p10": limit_of(lambda timing: timing.p10),
         "limit_ms_p90": limit_of(lambda timing: timing.p90),
-        "ratio": update.median / limit,
-        **sampling.fields("sampling_ms"),
-        "sampling_share": sampling.median / (sampling.median + update.median),
-        "peak_memory_mb": memory.total / MB,
-        "update_memory_mb": memory.increase / MB,
+        "ratio": timings["update"].median / limit,
         "products": [
             {
                 "left": list(product.left),

@@ -62,7 +62,7 @@ def _measure(argv: Sequence[str]) -> int:
         {part.name: part for part in benchmarks.PARTS}, parts()
     )
     chosen = tyro.cli(words, args=argv, prog="resel bench", config=PLAIN)
-    if chosen.needs_kernels:
+    if chosen.where().type == "cpu" and chosen.needs_kernels:
         announce_compilation()
     result = benchmarks.run(chosen)
     for doubt in result["doubts"]:

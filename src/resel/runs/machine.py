@@ -34,13 +34,14 @@ _PACKAGES = (
 
 def describe_machine(device: str) -> dict[str, Any]:
     """Plain data for environment.json; what cannot be found out is None."""
+    gpu = device if device.startswith("cuda") else None  # or the first one there is
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
         "memory_bytes": _memory_bytes(),
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "gpu": torch.cuda.get_device_name(gpu) if torch.cuda.is_available() else None,
         "device": device,
         "threads": torch.get_num_threads(),
         "commit": checkout_commit(),
