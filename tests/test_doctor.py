@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from packaging.requirements import Requirement
 from resel import doctor
 from resel.cli import main
 from resel.doctor import Finding
-from resel.networks import kernel_checks
+from resel.networks import kernel_cases, kernel_checks
 from resel.tasks import get_task
 from resel.training import GPUFault
 
@@ -33,18 +34,21 @@ def test_every_kernel_is_right_here() -> None:
     checks = list(kernel_checks.check_kernels(torch.device("cpu")))
     assert all(check.good for check in checks), checks
     names = " ".join(check.name for check in checks)
-    for part in ("scan", "convolution", "norm", "ELU", "softplus", "GRU", "heads", "mamba"):
+    parts = ("scan", "convolution", "norm", "softplus", "GRU", "mamba")
+    newer = ("folded pre-encoders", "critic heads, folded", "feed-forward", "layer on an ELU")
+    for part in (*parts, *newer):
         assert part in names
+    assert all(check.seconds > 0 for check in checks)
 
 
 def test_a_wrong_kernel_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = kernel_checks.rms_norm
-    monkeypatch.setattr(kernel_checks, "rms_norm", lambda x, w, eps: right(x, w, eps) * 1.1)
+    right = kernel_cases.rms_norm
+    monkeypatch.setattr(kernel_cases, "rms_norm", lambda x, w, eps: right(x, w, eps) * 1.1)
 
     def fails(*given: Any) -> Any:
         raise RuntimeError("no such instruction\nand a long dump")
 
-    monkeypatch.setattr(kernel_checks, "causal_conv_silu", fails)
+    monkeypatch.setattr(kernel_cases, "causal_conv_silu", fails)
     found = {finding.what: finding for finding in doctor._kernels(torch.device("cpu"))}
     assert found["RMS norm"].state == found["causal convolution"].state == "bad"
     assert found["GRU"].state == "good"
@@ -53,7 +57,7 @@ def test_a_wrong_kernel_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nan_is_not_taken_for_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_checks, "rms_norm", lambda x, w, eps: x * w * torch.nan)
+    monkeypatch.setattr(kernel_cases, "rms_norm", lambda x, w, eps: x * w * torch.nan)
     found = {finding.what: finding.state for finding in doctor._kernels(torch.device("cpu"))}
     assert found["RMS norm"] == "bad"
 
@@ -139,12 +143,16 @@ def test_little_room_is_noted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 @pytest.mark.parametrize("bad", [0, 1, 2])
 def test_the_verdict(bad: int, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     missing = Finding("extras", "ray", "missing", "pip install 'resel[ray]'")
-    wrong = [Finding("kernels on cpu", f"[{i}]", "bad", "differs") for i in range(bad)]
+    wrong = [Finding("kernels on cpu", f"[{i}]", "bad", "differs", 61.25) for i in range(bad)]
     monkeypatch.setattr(doctor, "examine", lambda: iter([GOOD, missing, *wrong]))
     assert main(["doctor"]) == (1 if bad else 0)
     said = capsys.readouterr().out
     assert "pip install 'resel[ray]'" in said and ("[0]" in said) == bool(bad)
     verdict = ["All is well", "1 thing is bad", "2 things are bad"][bad]
-    assert said.splitlines()[-1].startswith(verdict)
+    took, last = said.splitlines()[-2:]
+    assert last.startswith(verdict)
+    assert re.fullmatch(rf"It took \d+\.\d seconds, {bad * 61.25:.1f} of them for kernels .*", took)
+    assert bool(re.search(r"\[0\] +bad +61\.25 +differs", said)) == bool(bad)
     assert main(["doctor", "--json"]) == (1 if bad else 0)
-    assert len(json.loads(capsys.readouterr().out)) == 2 + bad
+    findings = json.loads(capsys.readouterr().out)
+    assert [finding["seconds"] for finding in findings] == [None, None, *[61.25] * bad]

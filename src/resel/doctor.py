@@ -40,6 +40,8 @@ class Finding:
     state: State
     """missing is an extra that is not installed; only what is bad keeps resel from working."""
     text: str
+    seconds: float | None = None
+    """How long a kernel took, compiling included; None for all else."""
 
 
 def examine() -> Iterator[Finding]:
@@ -230,4 +232,4 @@ def _kernels(device: torch.device) -> Iterator[Finding]:
             text += ": do not train here; install numba and llvmlite again"
         elif not check.good:
             text += ": train with --device cpu, or update the driver, torch and Triton"
-        yield Finding(part, check.name, "good" if check.good else "bad", text)
+        yield Finding(part, check.name, "good" if check.good else "bad", text, check.seconds)

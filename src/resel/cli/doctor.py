@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -34,6 +35,7 @@ def run(argv: Sequence[str]) -> int:
     from resel.doctor import examine
 
     announce_compilation()
+    begin = time.perf_counter()
     findings: list[Finding] = []
     with ERR.status("Looking at this installation ...") as status:
         for finding in examine():
@@ -44,6 +46,11 @@ def run(argv: Sequence[str]) -> int:
         print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=1))
         return 1 if bad else 0
     _print(findings)
+    for_kernels = sum(finding.seconds or 0.0 for finding in findings)
+    OUT.print(
+        f"It took {time.perf_counter() - begin:.1f} seconds, {for_kernels:.1f} of them for kernels "
+        "(compiling included, where that was not done before)."
+    )
     if not bad:
         OUT.print("All is well: resel can train here.")
         return 0
@@ -53,11 +60,12 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _print(findings: Sequence[Finding]) -> None:
-    table = Table("part", "what", "state", "", box=None)
+    table = Table("part", "what", "state", "seconds", "", box=None)
     part = ""
     for finding in findings:
         state = f"[{_STYLES[finding.state]}]{finding.state}[/]"
         first = "" if finding.part == part else finding.part
-        table.add_row(first, escape(finding.what), state, escape(finding.text))
+        took = "" if finding.seconds is None else f"{finding.seconds:.2f}"
+        table.add_row(first, escape(finding.what), state, took, escape(finding.text))
         part = finding.part
     print_table(table)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from resel.networks import kernel_checks
+from resel.networks import kernel_cases
 from resel.networks.ops.mamba_block import BlockWeights, mamba_block
 
 EPS = 1e-5
@@ -14,7 +14,7 @@ EPS = 1e-5
 
 def drawn(dtype: torch.dtype) -> list[Tensor]:
     rng = torch.Generator().manual_seed(3)
-    inputs = kernel_checks._block_inputs(
+    inputs = kernel_cases._block_inputs(
         lambda *size: torch.randn(*size, generator=rng, dtype=torch.float64)
     )
     return [tensor.to(dtype).requires_grad_() for tensor in inputs]
@@ -31,8 +31,8 @@ def gradients(function: object, inputs: list[Tensor]) -> list[Tensor]:
 )
 def test_it_is_the_composed_block(dtype: torch.dtype, rtol: float) -> None:
     inputs = drawn(dtype)
-    found = gradients(kernel_checks._block, inputs)
-    expected = gradients(kernel_checks._plain_block, inputs)
+    found = gradients(kernel_cases._block, inputs)
+    expected = gradients(kernel_cases._plain_block, inputs)
     for ours, plain in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, plain, rtol=rtol, atol=rtol)
 
@@ -51,8 +51,8 @@ def test_gradcheck() -> None:
 def test_without_a_gradient_it_is_the_same_to_the_bit() -> None:
     inputs = drawn(torch.float32)
     with torch.no_grad():
-        alone = kernel_checks._block(*inputs)
-    assert torch.equal(alone, kernel_checks._block(*inputs))
+        alone = kernel_cases._block(*inputs)
+    assert torch.equal(alone, kernel_cases._block(*inputs))
 
 
 def test_two_threads_agree_with_one() -> None:
@@ -61,9 +61,9 @@ def test_two_threads_agree_with_one() -> None:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
-        one = gradients(kernel_checks._block, inputs)
+        one = gradients(kernel_cases._block, inputs)
         torch.set_num_threads(2)
-        two = [gradients(kernel_checks._block, inputs) for _ in range(2)]
+        two = [gradients(kernel_cases._block, inputs) for _ in range(2)]
     finally:
         torch.set_num_threads(before)
     for alone, first, second in zip(one, *two, strict=True):
@@ -73,7 +73,7 @@ def test_two_threads_agree_with_one() -> None:
 
 def test_a_second_derivative_is_refused() -> None:
     inputs = drawn(torch.float64)
-    y = kernel_checks._block(*inputs)
+    y = kernel_cases._block(*inputs)
     (grad,) = torch.autograd.grad(y.square().sum(), inputs[0], create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         grad.sum().backward()
