@@ -126,6 +126,8 @@ _SMALL_TASKS: dict[str, Settings] = {
     },
 }
 _SMALL_FAMILIES: dict[str, Settings] = {
+    # Cards are learned from as many episodes with a quarter of the updates, in half the time.
+    "POPGym": {"updates_per_step": 0.25},
     # Mazes with a cue as well, but one that is met only by turning round.
     "MiniGrid": {
         **_SMALL_TASKS["TMaze-v0"],
