@@ -271,3 +271,14 @@ def test_the_plan_is_shown_by_the_command(capsys: Any, quick_plan: None) -> None
     others = [s for s in CATALOGUE["fig-pomdp"].studies["smoke"].settings if s.method]
     assert f"Left: {8 + len(others)} runs, {40_000 + 5000 * len(others):,} steps" in said
     assert not Path("reproduce-output").exists()
+
+
+def test_figures_are_narrowed_to_the_methods_they_have(capsys: Any, quick_plan: None) -> None:
+    names = ["table-timing", "fig-pomdp", "table-mdp"]
+    assert main(["reproduce", *names, "--methods", "resel,td7", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "Left out, as they run none of these methods: table-timing." in said
+    assert "td7 is in table-mdp alone." in said
+    assert f"Left: {4 + 2 + 1} runs, 35,000 steps" in said
+    assert main(["reproduce", *names, "--methods", "resel,escp", "--dry-run"]) == 2
+    assert "None of these figures runs 'escp'" in capsys.readouterr().err
