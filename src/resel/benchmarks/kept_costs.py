@@ -18,7 +18,7 @@ from resel.benchmarks.cost import UpdateCost
 from resel.config import Config
 from resel.data import PerEpisode, PerRollout, PerStep, Pretrained, Schedule
 from resel.errors import ReselError
-from resel.methods import get_method
+from resel.methods import Phase, get_method
 from resel.networks import encoder_spec
 from resel.runs import numeric_machine, write_json
 from resel.tasks import source_digest
@@ -52,7 +52,9 @@ class KeptCosts:
         try:
             found = self._found[_key(config, threads)]
             numbers = (float(found["seconds"]), int(found["memory"]), int(found["saved"]))
-            return UpdateCost(*numbers, _schedule_from(found["schedule"]))
+            playing = (float(found["acting"]), float(found["judging"]))
+            adapting = tuple(Phase(**phase) for phase in found["adapting"])
+            return UpdateCost(*numbers, _schedule_from(found["schedule"]), *playing, adapting)
         except (KeyError, TypeError, ValueError):
             return None
 
@@ -62,7 +64,9 @@ class KeptCosts:
         schedule = _schedule_to(getattr(cost.schedule, "ahead", cost.schedule))
         if schedule is None or not self.keeps(config):
             return
-        numbers = {"seconds": cost.seconds, "memory": cost.memory, "saved": cost.saved}
+        names = ("seconds", "memory", "saved", "acting", "judging")
+        numbers: dict[str, Any] = {name: getattr(cost, name) for name in names}
+        numbers["adapting"] = [vars(phase) for phase in cost.adapting]
         self._found[_key(config, threads)] = {"task": config.task, **numbers, "schedule": schedule}
         with contextlib.suppress(OSError, ReselError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
