@@ -11,7 +11,7 @@ import gymnasium
 import pytest
 
 from resel._process import LAUNCHER
-from resel.benchmarks import UpdateCost, measure_cost
+from resel.benchmarks import PlayCost, UpdateCost, measure_cost
 from resel.config import Config
 from resel.data import ReplayBuffer
 from resel.errors import ConfigError
@@ -60,7 +60,7 @@ def test_arithmetic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_price_of_playing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Acting in training, and in evaluations with all that is played before they count."""
     phases = (Phase(episodes=2), Phase(episodes=3, longest=4), Phase(steps=50))
-    cost = UpdateCost(0.0, 1, 1, acting=1.0, judging=100.0, adapting=phases)
+    cost = UpdateCost(0.0, 1, 1, playing=PlayCost(1.0, 100.0, phases))
     monkeypatch.setattr(planning, "measure_cost", lambda c, threads: cost)
     own = {**BASE, "eval_every": 300, "eval_episodes": 5, "max_episode_steps": 10}
     (job,) = make_plan(
@@ -128,7 +128,7 @@ def test_every_run_of_the_catalogue_is_planned_once(
 def test_the_cost_of_an_update_is_measured(tiny: dict[str, Any]) -> None:
     cost = measure_cost(Config.build("TMaze-v0", tiny), 1)
     assert 0 < cost.seconds < 60 and cost.memory > 1e7
-    assert 0 < cost.acting < 0.1 and 0 < cost.judging < 0.1 and not cost.adapting
+    assert 0 < cost.playing.acting < 0.1 and 0 < cost.playing.judging < 0.1
     larger = measure_cost(Config.build("TMaze-v0", tiny, {"width": 16}), 1)
     assert cost.saved < larger.saved < 1e8
 

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from resel.benchmarks.cost import UpdateCost
+from resel.benchmarks.play_cost import PlayCost
 from resel.config import Config
 from resel.data import PerEpisode, PerRollout, PerStep, Pretrained, Schedule
 from resel.errors import ReselError
-from resel.methods import Phase, get_method
+from resel.methods import get_method
 from resel.networks import encoder_spec
 from resel.runs import numeric_machine, write_json
 from resel.tasks import source_digest
@@ -52,9 +53,8 @@ class KeptCosts:
         try:
             found = self._found[_key(config, threads)]
             numbers = (float(found["seconds"]), int(found["memory"]), int(found["saved"]))
-            playing = (float(found["acting"]), float(found["judging"]))
-            adapting = tuple(Phase(**phase) for phase in found["adapting"])
-            return UpdateCost(*numbers, _schedule_from(found["schedule"]), *playing, adapting)
+            playing = PlayCost.from_json(found["playing"])
+            return UpdateCost(*numbers, _schedule_from(found["schedule"]), playing)
         except (KeyError, TypeError, ValueError):
             return None
 
@@ -64,10 +64,9 @@ class KeptCosts:
         schedule = _schedule_to(getattr(cost.schedule, "ahead", cost.schedule))
         if schedule is None or not self.keeps(config):
             return
-        names = ("seconds", "memory", "saved", "acting", "judging")
-        numbers: dict[str, Any] = {name: getattr(cost, name) for name in names}
-        numbers["adapting"] = [vars(phase) for phase in cost.adapting]
-        self._found[_key(config, threads)] = {"task": config.task, **numbers, "schedule": schedule}
+        numbers = {"seconds": cost.seconds, "memory": cost.memory, "saved": cost.saved}
+        parts = {"schedule": schedule, "playing": cost.playing.to_json()}
+        self._found[_key(config, threads)] = {"task": config.task, **numbers, **parts}
         with contextlib.suppress(OSError, ReselError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             merged = self._read() | self._found  # another process may have measured meanwhile

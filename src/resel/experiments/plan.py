@@ -164,8 +164,8 @@ def _job(run: Path, setting: Setting, config: Config, threads: int, cost: Update
     )
     held = min(training.buffer_steps, training.steps)
     buffer = ReplayBuffer.planned_bytes(held, observation, action)
-    judged = evaluation_steps(config, cost.adapting)
-    playing = cost.acting * training.steps + cost.judging * (judged or 0)
+    judged = evaluation_steps(config, cost.playing.adapting)
+    playing = cost.playing.acting * training.steps + cost.playing.judging * (judged or 0)
     return Job(
         run,
         train_command(setting, training.seed, run, threads),
