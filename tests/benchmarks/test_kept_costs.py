@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
-from resel.benchmarks import KeptCosts, UpdateCost, kept_costs
+from resel.benchmarks import KeptCosts, PlayCost, UpdateCost, kept_costs
 from resel.config import Config
 from resel.data import Moment, PerEpisode, PerRollout, PerStep, Pretrained
+from resel.methods import Phase
 from resel.methods._assessment import Assessment
 from resel.tasks.source_files import run_file
 
 TMAZE = Config.build("TMaze-v0", {"width": 16})
-COST = UpdateCost(0.25, 1000, 10, PerStep(0.5, after=7))
+PHASES = (Phase(episodes=2), Phase(steps=30, longest=10, sampled=True, keeps=True))
+COST = UpdateCost(0.25, 1000, 10, PerStep(0.5, after=7), PlayCost(1e-4, 1e-3, PHASES))
 
 
 def file_in(folder: Path) -> Path:

@@ -10,7 +10,7 @@ from resel.experiments import choose
 from resel.experiments.archive import find_archived
 from resel.experiments.plan import run_name
 
-_WITH_OTHERS = ("fig-pomdp", "fig-gravity", "fig-meta", "fig-key-to-door", "table-mdp")
+_TRAINED = tuple(e.name for e in choose(["all"]) if e.studies["smoke"].count)
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ _WITH_OTHERS = ("fig-pomdp", "fig-gravity", "fig-meta", "fig-key-to-door", "tabl
         ("methods", "cpu", ("methods",)),
         ("lr-others", "cpu", ("fig-lr-others",)),
         ("novel", "cpu", ("table-novel",)),
-        ("paper-smoke", "smoke", _WITH_OTHERS),
+        ("paper-smoke", "smoke", _TRAINED),
     ],
 )
 def test_what_is_kept_is_what_is_drawn(folder: str, scale: Scale, names: tuple[str, ...]) -> None:

@@ -243,6 +243,7 @@ def test_the_papers_numbers_stand_beside_ours(experiment: str, cells: int) -> No
     assert table is not None
     printed = paper_table(table)
     assert len(printed) == cells
+    beside = []
     study = CATALOGUE[experiment].studies["paper"]
     for setting in study.settings:
         for step in study.marks or (setting.config(1).training.steps,):
@@ -251,6 +252,31 @@ def test_the_papers_numbers_stand_beside_ours(experiment: str, cells: int) -> No
                 for cell in printed
                 if same_task(setting.task, cell.task)
                 and cell.step == step
-                and cell.method == "RESeL"
+                and cell.method == setting.group
             ]
-            assert len(found) == 1 and found[0].error is not None
+            assert len(found) == 1, (setting.task, step, setting.group)
+            beside += found
+    assert set(beside) == set(printed) and len(beside) == cells
+    assert all(cell.error is not None for cell in beside if cell.method == "RESeL")
+
+
+ONE_SEED = {
+    "fig-sensitivity": "a grid of rates, whose points stand beside each other",
+    "fig-amplification": "what single updates do to one trained policy, over 20 episodes",
+    "fig-tsne": "a map of the contexts of one trained policy",
+}
+"""Where RESeL has a single seed at smoke scale, and what is seen there all the same."""
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if CATALOGUE[n].studies["smoke"].settings])
+def test_smoke_runs_are_small(name: str) -> None:
+    """RESeL has two seeds, others one; all are tiny, and draw at most 16 windows a batch."""
+    study = CATALOGUE[name].studies["smoke"]
+    ours = (1,) if name in ONE_SEED else (1, 2)
+    assert study.seeds == ours
+    for setting in study.settings:
+        is_ours = setting.method is None and setting.config(1).encoder != "mlp"
+        assert (setting.seeds or study.seeds) == (ours if is_ours else (1,)), setting
+        config = setting.config(1)
+        assert config == config.replace(**config.sized("tiny")), setting
+        assert config.flat().get("batch_windows", 0) <= 16, setting

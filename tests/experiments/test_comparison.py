@@ -141,13 +141,37 @@ def _table(folder: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines()))
 
 
-def test_fewer_methods_of_a_figure() -> None:
-    settings = tuple(Setting("TMaze-v0", method=name) for name in (None, "sac", "sac-gru"))
-    figure = Experiment("a-name", "", "", "curves", {"smoke": Study(settings, (1,))})
-    kept = narrowed(figure, "smoke", ["resel", "sac-gru"]).studies["smoke"].settings
-    assert [setting.method_name for setting in kept] == ["resel", "sac-gru"]
-    with pytest.raises(ConfigError, match="'td7' at scale smoke: it has resel, sac, sac-gru"):
-        narrowed(figure, "smoke", ["td7"])
+def test_fewer_methods_of_figures() -> None:
+    def figure(name: str, *methods: str | None) -> Experiment:
+        settings = tuple(Setting("TMaze-v0", method=method) for method in methods)
+        return Experiment(name, "", "", "curves", {"smoke": Study(settings, (1,))})
+
+    one, other = figure("fig-one", None, "sac", "sac-gru"), figure("fig-other", "sac", "td7")
+    times = figure("table-times")
+    (kept,), notes = narrowed([one], "smoke", ["resel", "sac-gru"])
+    assert [s.method_name for s in kept.studies["smoke"].settings] == ["resel", "sac-gru"]
+    assert not notes
+    with pytest.raises(
+        ConfigError, match=r"fig-one .*'td7' at scale smoke: it has resel, sac, sac"
+    ):
+        narrowed([one], "smoke", ["td7"])
+    with pytest.raises(ConfigError, match=r"table-times does not run 'sac'.*: it trains nothing"):
+        narrowed([times], "smoke", ["sac"])
+
+    found, notes = narrowed([times, one, other], "smoke", ["sac", "td7"])
+    assert [[s.method_name for s in e.studies["smoke"].settings] for e in found] == [
+        ["sac"],
+        ["sac", "td7"],
+    ]
+    assert notes == [
+        "Left out, as they run none of these methods: table-times.",
+        "td7 is in fig-other alone.",
+    ]
+    words = (
+        "None of these figures runs 'ppo-gru' at scale smoke: they have resel, sac, sac-gru, td7"
+    )
+    with pytest.raises(ConfigError, match=words):
+        narrowed([times, one, other], "smoke", ["sac", "ppo-gru"])
 
 
 def test_fewer_seeds_of_a_figure() -> None:

@@ -7,17 +7,20 @@ from collections import namedtuple
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 
 from resel._process import LAUNCHER
-from resel.benchmarks import UpdateCost, measure_cost
+from resel.benchmarks import PlayCost, UpdateCost, measure_cost
 from resel.config import Config
 from resel.data import ReplayBuffer
 from resel.errors import ConfigError
 from resel.experiments import Experiment, Setting, Study, choose
 from resel.experiments import plan as planning
 from resel.experiments.plan import Job, check_room, make_plan, run_name
-from resel.runs import RunDirectory, write_bundle
+from resel.methods import Phase
+from resel.runs import RunDirectory, evaluation_steps, write_bundle
+from resel.tasks import get_task
 from resel.training import duration
 
 BASE = {"steps": 2000, "warmup_steps": 500, "buffer_steps": 1000}
@@ -52,6 +55,37 @@ def test_arithmetic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert words[:4] == [*LAUNCHER, "train"] and words[4] == "TMaze-v0"
     for flag, value in (("--resume", "auto"), ("--run-dir", str(job.run)), ("--threads", "1")):
         assert words[words.index(flag) + 1] == value
+
+
+def test_the_price_of_playing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Acting in training, and in evaluations with all that is played before they count."""
+    phases = (Phase(episodes=2), Phase(episodes=3, longest=4), Phase(steps=50))
+    cost = UpdateCost(0.0, 1, 1, playing=PlayCost(1.0, 100.0, phases))
+    monkeypatch.setattr(planning, "measure_cost", lambda c, threads: cost)
+    own = {**BASE, "eval_every": 300, "eval_episodes": 5, "max_episode_steps": 10}
+    (job,) = make_plan(
+        [experiment("a", Setting("TMaze-v0", own), seeds=(1,))], "smoke", tmp_path, 1
+    ).jobs
+    evaluations = 1 + 6 + 1  # before the training, every 300 of 2000 steps, and at the end
+    assert job.evaluation == evaluations * 5 * (10 + 2 * 10 + 3 * 4 + 50)
+    assert job.seconds == 2000 * 1.0 + job.evaluation * 100.0
+
+
+def test_the_steps_of_evaluations() -> None:
+    def steps(task: str, **settings: Any) -> int | None:
+        return evaluation_steps(Config.build(task, {**BASE, "eval_episodes": 3, **settings}), ())
+
+    tmaze = get_task("TMaze-v0")
+    assert tmaze is not None
+    assert steps("TMaze-v0", eval_every=1000) == 3 * 3 * tmaze.horizon
+    assert steps("TMaze-v0", eval_every=0) == 3 * tmaze.horizon  # at the end
+    assert steps("toy/Box-v0", eval_every=0) == 3 * 100
+    assert steps("CartPole-v0", eval_every=0, max_episode_steps=7) == 3 * 7
+    gymnasium.register("toy/Endless-v0", lambda: None)
+    try:
+        assert steps("toy/Endless-v0", eval_every=0) is None
+    finally:
+        del gymnasium.registry["toy/Endless-v0"]
 
 
 def test_names_of_runs_tell_their_settings_apart() -> None:
@@ -94,6 +128,7 @@ def test_every_run_of_the_catalogue_is_planned_once(
 def test_the_cost_of_an_update_is_measured(tiny: dict[str, Any]) -> None:
     cost = measure_cost(Config.build("TMaze-v0", tiny), 1)
     assert 0 < cost.seconds < 60 and cost.memory > 1e7
+    assert 0 < cost.playing.acting < 0.1 and 0 < cost.playing.judging < 0.1
     larger = measure_cost(Config.build("TMaze-v0", tiny, {"width": 16}), 1)
     assert cost.saved < larger.saved < 1e8
 

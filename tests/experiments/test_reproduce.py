@@ -25,7 +25,8 @@ from resel.errors import ConfigError, RunDirectoryError
 from resel.experiments import CATALOGUE, Experiment, Setting, Study, Sweep, record, reproduce
 from resel.experiments import plan as planning
 from resel.experiments.outcomes import _probes
-from resel.experiments.plan import make_plan
+from resel.experiments.plan import Job, make_plan
+from resel.experiments.reproduce import plan_summary
 from resel.runs._manifest import VERSION
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -271,3 +272,25 @@ def test_the_plan_is_shown_by_the_command(capsys: Any, quick_plan: None) -> None
     others = [s for s in CATALOGUE["fig-pomdp"].studies["smoke"].settings if s.method]
     assert f"Left: {8 + len(others)} runs, {40_000 + 5000 * len(others):,} steps" in said
     assert not Path("reproduce-output").exists()
+
+
+def test_evaluations_of_unknown_length_are_told(tmp_path: Path) -> None:
+    def said(*evaluation: int | None) -> str:
+        return plan_summary(
+            [Job(tmp_path, (), 100, evaluation=n, seconds=3.0) for n in evaluation], 1
+        )
+
+    assert "200 steps, and of evaluations at most 120; as measured" in said(40, 80)
+    assert "200 steps, and of evaluations an unknown number; as" in said(40, None)
+
+
+def test_figures_are_narrowed_to_the_methods_they_have(capsys: Any, quick_plan: None) -> None:
+    names = ["table-timing", "fig-pomdp", "table-mdp"]
+    assert main(["reproduce", *names, "--methods", "resel,td7", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "Left out, as they run none of these methods: table-timing." in said
+    assert "td7 is in table-mdp alone." in said
+    assert f"Left: {4 + 2 + 1} runs, 35,000 steps, and of evaluations at most " in said
+    assert "steps of evaluations left" in said
+    assert main(["reproduce", *names, "--methods", "resel,escp", "--dry-run"]) == 2
+    assert "None of these figures runs 'escp'" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import gymnasium
@@ -107,14 +107,18 @@ def small_learner(config: Config, space: str, dtype: torch.dtype = torch.float32
     return learner
 
 
-def told(number: int, length: int) -> dict[str, Any]:
-    """The columns of an episode of that task."""
-    task, hidden = np.float32([number]), np.float32([number / 4])
+def told(number: int, length: int, otherwise: Collection[str] = ()) -> dict[str, Any]:
+    """The columns of an episode of that task; of those named another task is told."""
+    numbers = {name: number ^ (name in otherwise) for name in ("task", "hidden")}
+    task, hidden = np.float32([numbers["task"]]), np.float32([numbers["hidden"] / 4])
     return constant_columns({"task": task, "hidden": hidden}, length)
 
 
 def noise_episodes(
-    dims: Dimensions, lengths: Sequence[int], rng: np.random.Generator
+    dims: Dimensions,
+    lengths: Sequence[int],
+    rng: np.random.Generator,
+    otherwise: Collection[str] = (),
 ) -> ReplayBuffer:
     """Episodes of noise, every second one terminated, each a task of its own."""
     width = 1 if dims.discrete else dims.action
@@ -131,15 +135,20 @@ def noise_episodes(
                 action.astype(np.float32),
                 rng.normal(size=length).astype(np.float32),
                 terminated=number % 2 == 0,
-                extras=told(number, length),
+                extras=told(number, length, otherwise),
             )
         )
     return buffer
 
 
-def noise_buffer(space: str, lengths: Sequence[int] = LENGTHS, seed: int = 0) -> ReplayBuffer:
+def noise_buffer(
+    space: str,
+    lengths: Sequence[int] = LENGTHS,
+    seed: int = 0,
+    otherwise: Collection[str] = (),
+) -> ReplayBuffer:
     """The same for one of the spaces."""
-    return noise_episodes(DIMENSIONS[space], lengths, np.random.default_rng(seed))
+    return noise_episodes(DIMENSIONS[space], lengths, np.random.default_rng(seed), otherwise)
 
 
 def of_dtype(batch: Batch, dtype: torch.dtype) -> Batch:
@@ -156,10 +165,10 @@ def noise_batch(
     return of_dtype(pack(buffer, list(buffer), rows), dtype)
 
 
-def sampled(learner: Learner, space: str, seed: int = 0) -> Batch:
+def sampled(learner: Learner, space: str, seed: int = 0, otherwise: Collection[str] = ()) -> Batch:
     """A batch as the method itself draws it."""
-    rng = np.random.default_rng(seed)
-    return learner.sampler.draw(noise_buffer(space), rng, learner.policy.suitable_rows)
+    rng, buffer = np.random.default_rng(seed), noise_buffer(space, otherwise=otherwise)
+    return learner.sampler.draw(buffer, rng, learner.policy.suitable_rows)
 
 
 def tensors_of(learner: Learner) -> dict[str, Tensor]:

@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import json
 import math
+import re
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -260,22 +261,29 @@ def test_acting_step_by_step_is_the_policy_of_the_sequence(method: Method, space
 
 
 @every_case
-def test_what_is_told_reaches_no_policy_and_only_losses_that_declare_it(
-    method: Method, space: str
-) -> None:
+def test_what_is_told_reaches_no_policy(method: Method, space: str) -> None:
+    learner = small_learner(small_config(method), space)
+    learn(learner, several(learner, space))
     batch = noise_batch(space)
+    told = {name: len(LENGTHS) - 1 - column for name, column in batch.extras.items()}
+    assert told.keys() == TOLD.keys()
+    learner.policy.eval()  # as it acts
+    both = [
+        outputs(learner.policy(learner.inputs(one)[0], one.is_first))
+        for one in (batch, dataclasses.replace(batch, extras=told))
+    ]
+    assert torch.equal(*both)
+
+
+@every_case
+def test_only_what_a_method_declares_is_learned_from(method: Method, space: str) -> None:
     found = []
-    for change in (0, 1):
-        told = {name: len(LENGTHS) - 1 - column for name, column in batch.extras.items()}
-        other = dataclasses.replace(batch, extras=told) if change else batch
+    for otherwise in ((), TOLD.keys() - {*method.learner.learns_from}):
         learner = small_learner(small_config(method), space)
-        policy = learner.policy(learner.inputs(other)[0], other.is_first)
-        learn(learner, [other] * learner.updates_to_log)
-        found.append((outputs(policy), learner.weights()))
-    (first, weights), (second, others) = found
-    assert torch.equal(first, second)
-    same = all(torch.equal(weights[name], others[name]) for name in weights)
-    assert same or method.learner.learns_from
+        count = range(2 * learner.updates_to_log)
+        learn(learner, [sampled(learner, space, seed, otherwise) for seed in count])
+        found.append(tensors_of(learner))
+    same_bits(*found)
 
 
 @every_method
@@ -404,8 +412,18 @@ def test_a_saved_agent_acts_as_before(method: Method, space: str, tmp_path: Path
 
 
 TOLD = {"task": 12345, "hidden": 0.7316842}
-OTHERWISE = {"task": 54321, "hidden": 0.1684273}
-TELLING = [method for method in methods()[0] if method.learner.learns_from]
+OTHERWISE = {"task": 11223, "hidden": 0.1684273}
+FEW = {"task": 211, "hidden": 0.7316842}
+TELLING = [
+    pytest.param(method, TOLD, {"n_tasks": 12_400, "relation_after": 10**6}, id=method.name)
+    for method in methods()[0]
+    if method.learner.learns_from
+]
+"""Methods that are told something, what it is, and how they learn from it."""
+for case in list(TELLING):  # a relation of tasks is learned from the matrix of all of them
+    if "relation_after" in vars(case.values[0].settings()):
+        related = {"n_tasks": 212, "relation_after": 0}
+        TELLING.append(pytest.param(case.values[0], FEW, related, id=f"{case.id} with relation"))
 
 
 class Telling(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -421,10 +439,10 @@ class Telling(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 def told_agent(method: Method, told: dict[str, Any], **settings: Any) -> Agent:
     config = small_config(method, eval_every=0, checkpoint_every=0)
-    fewer = {"phase_steps": 8, "learn_after": 0, "n_tasks": 60_000, "relation_after": 10**6}
+    settings = {"phase_steps": 8, "learn_after": 0, **settings}
     known = config.flat()
-    fewer = {name: value for name, value in fewer.items() if name in known}
-    return Agent(lambda: Telling(told), config=config.replace(**fewer, **settings))
+    own = {name: value for name, value in settings.items() if name in known}
+    return Agent(lambda: Telling(told), config=config.replace(**own))
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -432,15 +450,20 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("policy_only", [False, True], ids=["whole", "policy only"])
-@pytest.mark.parametrize("method", TELLING, ids=[method.name for method in TELLING])
+@pytest.mark.parametrize(("method", "numbers", "learning"), TELLING)
 def test_what_is_told_is_in_no_file_of_a_saved_agent(
-    method: Method, policy_only: bool, tmp_path: Path
+    method: Method,
+    numbers: dict[str, Any],
+    learning: dict[str, Any],
+    policy_only: bool,
+    tmp_path: Path,
 ) -> None:
     """Before an update every file is the same whatever is told; after some no number of it is
     there, and no tensor more than before. What was learned from it may differ."""
     found = []
-    for number, told in enumerate((TOLD, OTHERWISE)):
-        agent = told_agent(method, told, warmup_steps=1000).learn(40)
+    otherwise = OTHERWISE if numbers is TOLD else {**OTHERWISE, "task": 113}
+    for number, told in enumerate((numbers, otherwise)):
+        agent = told_agent(method, told, warmup_steps=1000, **learning).learn(40)
         assert not agent.learner.updates
         held = agent._trainer.buffer.episode(0).extras
         assert all(
@@ -450,16 +473,16 @@ def test_what_is_told_is_in_no_file_of_a_saved_agent(
         found.append(files_of(tmp_path / str(number)))
         agent.close()
     assert found[0] == found[1]
-    agent = told_agent(method, TOLD, warmup_steps=10).learn(200)
+    agent = told_agent(method, numbers, warmup_steps=10, **learning).learn(200)
     assert agent.learner.updates
     agent.save(tmp_path / "learned", policy_only=policy_only)
     files = files_of(tmp_path / "learned")
     assert files.keys() == found[0].keys()
     for name, content in files.items():
-        for value in TOLD.values():
+        for value in numbers.values():
             for written in (np.float32(value).tobytes(), np.float64(value).tobytes()):
                 assert written not in content, name
-            assert str(value).encode() not in content, name
+            assert not re.search(rf"(?<![\w.]){value}(?![\w.])".encode(), content), name
     names = [
         read_bundle(tmp_path / at, "agent").tensors["weights"].keys() for at in ("0", "learned")
     ]

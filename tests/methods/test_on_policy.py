@@ -276,6 +276,57 @@ def test_a_clipped_update_is_the_formulas_step_by_step(space: str, value_loss: s
         torch.testing.assert_close(ours, slow, rtol=1e-7, atol=1e-10, msg=name)
 
 
+@pytest.mark.parametrize("space", ["Box", "Discrete"])
+def test_updates_of_a2c_are_the_formulas_step_by_step(space: str) -> None:
+    """Advantages that look to the end of the rollout, plain losses, RMSprop; twice in turn."""
+    own = {"entropy_coefficient": 0.02, "value_coefficient": 0.4, "bootstrap_truncated": True}
+    learner = make("a2c-gru", space, **own)
+    act(learner, 1)
+    (part,) = parts_of(learner)
+    settings, known = learner.settings, {n: column[..., 0] for n, column in part.extras.items()}
+    move(learner)
+    network = copy.deepcopy(learner.policy)
+    inputs = ContextInputs(*(part.extras[f"seen_{name}"] for name in ContextInputs._fields))
+    ends = 0
+
+    def target(row: int, t: int) -> Tensor:
+        """The rewards until the episode or the rollout ends, and what was expected then."""
+        nonlocal ends
+        reward, after = part.reward[row, t], known["value"][row, t + 1]
+        if part.terminated[row, t]:
+            ends += 1
+            return reward
+        if part.mask[row, t + 1]:
+            after = target(row, t + 1)
+        return reward + settings.gamma * after
+
+    squares = [torch.zeros_like(parameter) for parameter in network.parameters()]
+    for _ in range(2):
+        policy, value = network.evaluate(inputs, part.is_first, part.state)
+        log_prob, entropy = policy.log_prob(learner.dims.taken(part.action)), policy.entropy()
+        terms = []
+        for row, t in part.mask.nonzero().tolist():
+            wanted = target(row, t)
+            advantage = wanted - known["value"][row, t]
+            term = -advantage * log_prob[row, t] + 0.4 * (wanted - value[row, t]) ** 2
+            terms.append(term - 0.02 * entropy[row, t])
+        gradients = torch.autograd.grad(sum(terms) / len(terms), list(network.parameters()))
+        norm = torch.sqrt(sum((g**2).sum() for g in gradients))
+        assert norm > settings.max_gradient_norm  # so that it is shortened
+        with torch.no_grad():
+            for parameter, g, square in zip(network.parameters(), gradients, squares, strict=True):
+                shortened = g * settings.max_gradient_norm / norm
+                square.copy_(0.99 * square + 0.01 * shortened**2)
+                parameter -= RATE * shortened / (square.sqrt() + 1e-5)
+        learner.update(part)
+        for (name, ours), slow in zip(
+            learner.policy.named_parameters(), network.parameters(), strict=True
+        ):
+            # Norms are shortened by way of norm + 1e-6.
+            torch.testing.assert_close(ours, slow, rtol=1e-6, atol=1e-8, msg=name)
+    assert ends > 0 and not part.mask.all()
+
+
 def test_scales_move_after_a_rollout_was_cut_up() -> None:
     learner = make("ppo-gru", normalize_rewards=True)
     act(learner, 1)

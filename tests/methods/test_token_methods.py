@@ -235,7 +235,14 @@ def test_windows_that_the_encoder_cannot_read_are_refused(method: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"encoder": "transformer", "longest_episode": 100}, "raise longest_episode to 200, or"),
+        (
+            {"encoder": "transformer", "longest_episode": 100},
+            r"environment \(resel/Pendulum-V-v0\): .* raise longest_episode to 200, or",
+        ),
+        (
+            {"encoder": "transformer", "longest_episode": 100, "env_workers": True},
+            r"environment \(resel/Pendulum-V-v0\): .* raise longest_episode to 200, or",
+        ),
         ({"encoder": "transformer", "window": 65}, "raise window to 201, learn from windows"),
         ({"encoder": "smoothing", "window": 65}, "raise window to 201, learn from windows"),
         ({"encoder": "transformer", "width": 60}, "n_heads=8 does not divide width=60"),
@@ -261,7 +268,8 @@ def test_episodes_that_end_in_time_are_not_refused() -> None:
     with pytest.raises(ConfigError, match=r"no declared end, .* reads 1,000 .*max_episode_steps"):
         Agent(endless, encoder="transformer", size="tiny", preset="small")
     agent = Agent("Pendulum-V-v0", longest_episode=50, max_episode_steps=50, **tiny)
-    with pytest.raises(ConfigError, match="The evaluation environment: episodes can have 200"):
+    said = r"The evaluation environment \(resel/Pendulum-V-v0\): episodes can have 200 steps"
+    with pytest.raises(ConfigError, match=said):
         agent.learn(1, eval_env=lambda: make_env("Pendulum-V-v0"))
     agent.close()
 

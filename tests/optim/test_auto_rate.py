@@ -116,6 +116,16 @@ def test_a_restored_learner_has_the_rates(make_trainer: Any) -> None:
         assert rate.lr != automatic(make_trainer).learner.auto_rates[name].lr
         assert two.learner.auto_rates[name].lr == rate.lr
         assert two.learner.optimizers[name].param_groups[0]["lr"] == rate.lr
+        # The log goes on as well, between two measurements.
+        metrics = rate.metrics(name)
+        assert len(metrics) == 3 and two.learner.auto_rates[name].metrics(name) == metrics
+
+
+def test_a_checkpoint_from_before_variations_were_kept_still_goes_on() -> None:
+    rate, _, outputs = two_groups(1.0, 1e-5)
+    rate.steer(outputs)
+    rate.restore({"lr": 1e-4})
+    assert rate.metrics("policy") == {"lr_context_encoder/policy": 1e-4}
 
 
 def test_without_a_memory_it_is_refused(make_trainer: Any) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from resel.config import Config
-from resel.networks import ContextCritic, ContextPolicy, Dimensions
+from resel.networks import ContextCritic, ContextPolicy, Dimensions, encoders
 from resel.optim import ParameterGroup, parameter_groups
 from resel.optim.groups import build_optimizer, gradients
 
@@ -16,6 +16,8 @@ DIMENSIONS = {
     "box": Dimensions(3, 2, discrete=False),
     "discrete": Dimensions(3, 4, discrete=True),
 }
+
+every_encoder = pytest.mark.parametrize("encoder", [spec.name for spec in encoders()[0]])
 
 
 def build(kind: type[Any], encoder: str, dims: str = "box") -> Any:
@@ -35,7 +37,7 @@ def build(kind: type[Any], encoder: str, dims: str = "box") -> Any:
 
 
 @pytest.mark.parametrize("kind", [ContextPolicy, ContextCritic])
-@pytest.mark.parametrize("encoder", ["mamba", "gru", "lstm", "mlp"])
+@every_encoder
 @pytest.mark.parametrize("dims", DIMENSIONS)
 @pytest.mark.parametrize(
     ("scope", "prefix"),
@@ -126,7 +128,7 @@ def test_the_first_step_is_as_large_as_the_rate() -> None:
 
 
 @pytest.mark.parametrize("kind", [ContextPolicy, ContextCritic])
-@pytest.mark.parametrize("encoder", ["mamba", "gru", "lstm", "mlp"])
+@every_encoder
 def test_a_group_holds_its_parameters_and_their_gradients(kind: type[Any], encoder: str) -> None:
     network = build(kind, encoder)
     before = {name: p.detach().clone() for name, p in network.named_parameters()}

@@ -7,6 +7,7 @@ from resel.benchmarks.cost import UpdateCost, measure_cost
 from resel.benchmarks.export import ExportBench
 from resel.benchmarks.kept_costs import KeptCosts, cache_folder, cost_key
 from resel.benchmarks.methods import MethodsBench
+from resel.benchmarks.play_cost import PlayCost
 from resel.benchmarks.scaling import ScalingBench
 from resel.benchmarks.scan import ScanBench
 from resel.benchmarks.solve import SolveBench
@@ -18,6 +19,7 @@ __all__ = [
     "PARTS",
     "Bench",
     "KeptCosts",
+    "PlayCost",
     "Result",
     "ScalingBench",
     "UpdateCost",

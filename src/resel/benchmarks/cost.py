@@ -9,6 +9,7 @@ import torch
 
 from resel._process import prepare_process
 from resel.benchmarks._memory import peak_memory
+from resel.benchmarks.play_cost import PlayCost
 from resel.benchmarks.update import sizes_of
 from resel.config import Config
 from resel.data import PerStep, Schedule
@@ -27,6 +28,8 @@ class UpdateCost:
     """Bytes of weights and optimisers in a checkpoint."""
     schedule: Schedule = field(default=PerStep(1.0))
     """When updates are due."""
+    playing: PlayCost = field(default=PlayCost())
+    """What acting costs, and evaluations play."""
 
 
 def measure_cost(config: Config, threads: int) -> UpdateCost:
@@ -45,5 +48,9 @@ def measure_cost(config: Config, threads: int) -> UpdateCost:
     tensors, _document = learner.state()
     held = [*tensors.values(), *learner.weights().values()]
     return UpdateCost(
-        seconds, memory.total, sum(tensor.nbytes for tensor in held), learner.schedule
+        seconds,
+        memory.total,
+        sum(tensor.nbytes for tensor in held),
+        learner.schedule,
+        PlayCost.measured(learner, length),
     )

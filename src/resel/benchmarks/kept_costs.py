@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from resel.benchmarks.cost import UpdateCost
+from resel.benchmarks.play_cost import PlayCost
 from resel.config import Config
 from resel.data import PerEpisode, PerRollout, PerStep, Pretrained, Schedule
 from resel.errors import ReselError
@@ -52,7 +53,8 @@ class KeptCosts:
         try:
             found = self._found[_key(config, threads)]
             numbers = (float(found["seconds"]), int(found["memory"]), int(found["saved"]))
-            return UpdateCost(*numbers, _schedule_from(found["schedule"]))
+            playing = PlayCost.from_json(found["playing"])
+            return UpdateCost(*numbers, _schedule_from(found["schedule"]), playing)
         except (KeyError, TypeError, ValueError):
             return None
 
@@ -63,7 +65,8 @@ class KeptCosts:
         if schedule is None or not self.keeps(config):
             return
         numbers = {"seconds": cost.seconds, "memory": cost.memory, "saved": cost.saved}
-        self._found[_key(config, threads)] = {"task": config.task, **numbers, "schedule": schedule}
+        parts = {"schedule": schedule, "playing": cost.playing.to_json()}
+        self._found[_key(config, threads)] = {"task": config.task, **numbers, **parts}
         with contextlib.suppress(OSError, ReselError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             merged = self._read() | self._found  # another process may have measured meanwhile

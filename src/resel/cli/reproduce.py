@@ -14,7 +14,7 @@ from rich.table import Table
 from resel.choices import Scale
 from resel.cli._arguments import PLAIN, names_in, word
 from resel.cli._sweeps import SweepArguments, run_sweep
-from resel.cli.console import print_table
+from resel.cli.console import OUT, print_table
 from resel.errors import ConfigError
 
 
@@ -48,7 +48,9 @@ def run(argv: Sequence[str]) -> int:
     experiments, scale = choose(arguments.names), arguments.scale
     if arguments.methods is not None:
         wanted = names_in("methods", arguments.methods)
-        experiments = [narrowed(experiment, scale, wanted) for experiment in experiments]
+        experiments, notes = narrowed(experiments, scale, wanted)
+        for note in notes:
+            OUT.print(note, soft_wrap=True, markup=False)
     if arguments.seeds is not None:
         count = arguments.seeds
         most = max(len(experiment.studies[scale].seeds) for experiment in experiments)

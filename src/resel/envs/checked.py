@@ -77,6 +77,8 @@ class AnyEnv(ABC):
 
     name: str
     """The subject of messages about it."""
+    called: str
+    """The same with its id or class."""
     observation: ObservationSpec
     action: ActionSpec
     horizon: int | None = None

@@ -45,7 +45,7 @@ class SubprocEnv(AnyEnv):
         """Wait until the environment is made."""
         try:
             observation, action, title, self.horizon = self._worker.answer()
-            self._worker.called = f"{self.name} ({title})"
+            self.called = self._worker.called = f"{self.name} ({title})"
             if hasattr(self, "observation"):
                 check_rebuilt(self, observation, action)
             unseen = self._signal.entries if self._signal else ()

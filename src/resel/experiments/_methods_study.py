@@ -23,8 +23,8 @@ _BY_FIGURE = {"fig-gravity": "Pendulum-gravity-v0", "fig-meta": "TwoGoals-v0"}
 _STEPS: dict[Scale, int] = {"smoke": 3000, "cpu": 15_000, "paper": 15_000}
 _WORLD: dict[str, Any] = {"size": "tiny", "checkpoint_every": 5000}
 _EQUAL_TIME, _USUAL_FACTOR = {"a2c-gru": 95, "varibad": 50, "promp": 70}, 20
-"""How many times RESeL's steps take an on-policy method as long on the processor, evaluations with
-them, as these runs show it."""
+"""How many times RESeL's steps take an on-policy method about as long on the processor, evaluations
+with them, as these runs show it."""
 _LONG_EVALUATIONS = 20
 _LR_TASK, _LR_OWN = _HIDDEN, 3e-4
 

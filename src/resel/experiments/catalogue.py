@@ -183,16 +183,35 @@ def choose(names: Sequence[str]) -> list[Experiment]:
     return [CATALOGUE[name] for name in wanted]
 
 
-def narrowed(experiment: Experiment, scale: Scale, methods: Sequence[str]) -> Experiment:
-    """The experiment with these of its methods only."""
+def narrowed(
+    experiments: Sequence[Experiment], scale: Scale, methods: Sequence[str]
+) -> tuple[list[Experiment], list[str]]:
+    """The experiments with these of their methods only, and what does not apply, in sentences.
+
+    An experiment that runs none of them is left out; a method that none of them runs is refused.
+    """
+    runs = {e.name: [s.method_name for s in e.studies[scale].settings] for e in experiments}
+    having = list(dict.fromkeys(name for own in runs.values() for name in own))
+    one = experiments[0].name if len(experiments) == 1 else None
+    for name in methods:
+        if name not in having:
+            none = f"{one} does not run" if one else "None of these figures runs"
+            has, trains = ("it has", "it trains") if one else ("they have", "they train")
+            there = f"{has} {', '.join(having)}." if having else f"{trains} nothing."
+            raise ConfigError(f"{none} {name!r} at scale {scale}: {there}")
+    kept = [e for e in experiments if set(runs[e.name]) & set(methods)]
+    notes = []
+    if without := [e.name for e in experiments if e not in kept]:
+        notes.append(f"Left out, as they run none of these methods: {', '.join(without)}.")
+    for name in methods:
+        where = [e.name for e in kept if name in runs[e.name]]
+        if len(where) < len(kept):
+            notes.append(f"{name} is in {', '.join(where)} alone.")
+    return [_with_methods(experiment, scale, methods) for experiment in kept], notes
+
+
+def _with_methods(experiment: Experiment, scale: Scale, methods: Sequence[str]) -> Experiment:
     study = experiment.studies[scale]
-    having = list(dict.fromkeys(setting.method_name for setting in study.settings))
-    missing = [name for name in methods if name not in having]
-    if missing:
-        raise ConfigError(
-            f"{experiment.name} does not run {missing[0]!r} at scale {scale}: "
-            + (f"it has {', '.join(having)}." if having else "it trains nothing.")
-        )
     kept = tuple(setting for setting in study.settings if setting.method_name in methods)
     return replace(experiment, studies={**experiment.studies, scale: replace(study, settings=kept)})
 

@@ -25,7 +25,7 @@ from resel.errors import ConfigError
 from resel.experiments._settings import MEASURE_AGENTS, NEED_AGENTS, Experiment, Setting
 from resel.experiments.archive import find_archived
 from resel.methods import run_label
-from resel.runs import available_memory, threads_so_far, updates_planned
+from resel.runs import available_memory, evaluation_steps, threads_so_far, updates_planned
 from resel.tasks import get_task, short_name, source_digest
 from resel.training.threads import suitable_threads, width_of
 
@@ -44,8 +44,10 @@ class Job:
     command: tuple[str, ...]
     steps: int
     threads: int = 1
+    evaluation: int | None = 0
+    """Environment steps of evaluations at most; None where episodes have no declared end."""
     seconds: float = 0.0
-    """From start to end, without the simulator and evaluations."""
+    """Updates and acting from start to end, without the simulator."""
     memory: int = 0
     disk: int = 0
     ended: Ended | None = None
@@ -162,12 +164,15 @@ def _job(run: Path, setting: Setting, config: Config, threads: int, cost: Update
     )
     held = min(training.buffer_steps, training.steps)
     buffer = ReplayBuffer.planned_bytes(held, observation, action)
+    judged = evaluation_steps(config, cost.playing.adapting)
+    playing = cost.playing.acting * training.steps + cost.playing.judging * (judged or 0)
     return Job(
         run,
         train_command(setting, training.seed, run, threads),
         training.steps,
         threads,
-        cost.seconds * updates_planned(config, cost.schedule),
+        judged,
+        cost.seconds * updates_planned(config, cost.schedule) + playing,
         cost.memory + 2 * buffer,  # a checkpoint copies it
         _CHECKPOINTS * (buffer + cost.saved) + _AGENTS * cost.saved + _LOGS,
     )

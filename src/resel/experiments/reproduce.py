@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from rich.console import Console
@@ -208,7 +208,7 @@ def plan_table(sweep: Sweep, plan: Plan, left: Sequence[Job]) -> Table:
     title = f"Plan{sweep.at_scale} in {sweep.out}"
     alone = sweep.experiments[0].name if len(sweep.experiments) == 1 else None
     table = Table(alone or "experiment", title=title, title_justify="left", box=None)
-    for column in ("runs", "of them done", "steps", "updates left"):
+    for column in ("runs", "of them done", "steps", "steps of evaluations left", "time left"):
         table.add_column(column, justify="right")
     jobs, open_runs = {job.run: job for job in plan.jobs}, {job.run for job in left}
     parts: dict[str, dict[Path, Job]] = {} if alone else {e.name: {} for e in sweep.experiments}
@@ -219,9 +219,9 @@ def plan_table(sweep: Sweep, plan: Plan, left: Sequence[Job]) -> Table:
     rows = [(escape(name), list(own.values())) for name, own in parts.items()]
     for name, own in [*rows, ("[bold]all, each run once[/bold]", list(plan.jobs))]:
         waiting = [job for job in own if job.run in open_runs]
-        time = duration(sum(map(_seconds_left, waiting))) if own else "measures time itself"
-        steps = sum(job.steps for job in own)
-        table.add_row(name, str(len(own)), str(len(own) - len(waiting)), f"{steps:,}", time)
+        time = duration(_left(waiting, "seconds")) if own else "measures time itself"
+        counts = (len(own), len(own) - len(waiting), sum(job.steps for job in own))
+        table.add_row(name, *(f"{n:,}" for n in counts), _judged(waiting), time)
     return table
 
 
@@ -230,13 +230,13 @@ def plan_summary(left: Sequence[Job], slots: int) -> str:
     if not left:
         return "No run is left to be trained."
     steps = sum(job.steps - _saved(job) for job in left)
-    seconds, side = sum(map(_seconds_left, left)), min(slots, len(left))
+    seconds, side = _left(left, "seconds"), min(slots, len(left))
     memory = sum(sorted((job.memory for job in left), reverse=True)[:slots])
     together = f", or {duration(seconds / side)} with {side} runs side by side" if side > 1 else ""
     return (
-        f"Left: {len(left)} {'runs' if len(left) > 1 else 'run'}, {steps:,} steps; as measured on "
-        f"this machine the updates take {duration(seconds)}{together} (simulators and evaluations "
-        "come on top, and a busy machine takes longer). "
+        f"Left: {len(left)} {'runs' if len(left) > 1 else 'run'}, {steps:,} steps, and of "
+        f"evaluations {_judged(left)}; as measured on this machine updates and acting take "
+        f"{duration(seconds)}{together} (simulators come on top, and a busy machine takes longer). "
         f"Memory {memory / 1e9:.1f} GB, disk {sum(job.disk for job in left) / 1e9:.1f} GB."
     )
 
@@ -245,8 +245,17 @@ def _saved(job: Job) -> int:
     return min(read_state(job).saved, job.steps)
 
 
-def _seconds_left(job: Job) -> float:
-    return job.seconds * (1 - _saved(job) / job.steps)
+def _left(jobs: Sequence[Job], what: Literal["seconds", "evaluation"]) -> float:
+    """How much of it jobs still need."""
+    return sum((getattr(job, what) or 0) * (1 - _saved(job) / job.steps) for job in jobs)
+
+
+def _judged(jobs: Sequence[Job]) -> str:
+    """How many steps of evaluations jobs still take; episodes may end earlier than they must."""
+    if any(job.evaluation is None for job in jobs):
+        return "an unknown number"
+    steps = round(_left(jobs, "evaluation"))
+    return f"at most {steps:,}" if steps else "0"
 
 
 def _write_script(path: Path, text: str) -> None:

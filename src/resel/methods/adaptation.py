@@ -25,6 +25,13 @@ class Phase:
         """Whether an episode is cut at this length, after so many steps of the phase."""
         return (self.longest is not None and length >= self.longest) or self.over(0, steps)
 
+    def most_steps(self, longest: int) -> int:
+        """Of a phase of a task whose episodes have at most `longest` steps."""
+        if self.steps is not None:
+            return self.steps
+        assert self.episodes is not None
+        return self.episodes * min(longest, self.longest or longest)
+
     def over(self, episodes: int, steps: int) -> bool:
         """Whether the phase has ended after so many episodes and steps."""
         if self.steps is not None:

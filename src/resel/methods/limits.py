@@ -37,13 +37,13 @@ def check_episodes(config: Config, env: AnyEnv) -> None:
     steps = _episode_steps(config, env)
     if steps is None:
         raise ConfigError(
-            f"{env.name}: its episodes have no declared end, and the encoder {config.encoder} "
+            f"{env.called}: its episodes have no declared end, and the encoder {config.encoder} "
             f"reads {longest.observations - 1:,} steps at once: end them (max_episode_steps)."
         )
     if steps + 1 > longest.observations:
         learn = ", learn from windows (context_length)" if longest.slides else ""
         raise ConfigError(
-            f"{env.name}: episodes can have {steps:,} steps, and the encoder {config.encoder} "
+            f"{env.called}: episodes can have {steps:,} steps, and the encoder {config.encoder} "
             f"reads {longest.observations - 1:,} at once: {_raise(config, longest, steps)}{learn}, "
             "or end episodes earlier (max_episode_steps)."
         )

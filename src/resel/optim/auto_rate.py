@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -88,13 +89,15 @@ class AutoRate:
         moved = {f"variation/{network}/{name}": v for name, v in self._variations.items()}
         return {f"lr_context_encoder/{network}": self.lr, **moved}
 
-    def state(self) -> dict[str, float]:
-        """What the next measurement depends on."""
-        return {"lr": self.lr}
+    def state(self) -> dict[str, Any]:
+        """What the next measurement, and the metrics until then, depend on."""
+        return {"lr": self.lr, "variations": self._variations}
 
-    def restore(self, document: Mapping[str, float]) -> None:
-        """Take over what `state` gave."""
+    def restore(self, document: Mapping[str, Any]) -> None:
+        """Take over what `state` gave; older checkpoints have no variations."""
         lr = float(document["lr"])
         if not (math.isfinite(lr) and lr > 0):
             raise ValueError(f"an automatic LR_CE of {lr}")
         self.lr = lr
+        known = dict(document.get("variations", {}))
+        self._variations = {str(name): float(value) for name, value in known.items()}

@@ -21,7 +21,7 @@ from resel.runs.load_run import open_trainer, restore_newest
 from resel.runs.machine import describe_machine, differences, numeric_machine
 from resel.runs.memory import available_memory, format_bytes
 from resel.runs.metrics import MetricsLog, read_metrics
-from resel.runs.outlook import learning_begins, updates_by, updates_planned
+from resel.runs.outlook import evaluation_steps, learning_begins, updates_by, updates_planned
 from resel.runs.own_config import MAY_DIFFER
 from resel.runs.preflight import ENDED, Resume, check_past, finished_result, saved_config
 from resel.runs.replay_log import ReplayLog, restore_trainer
@@ -59,6 +59,7 @@ __all__ = [
     "default_run_path",
     "describe_machine",
     "differences",
+    "evaluation_steps",
     "find_bundle",
     "finished_result",
     "format_bytes",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from resel.config import Config, TrainingConfig
 from resel.data import Moment, PerRollout, Schedule, Trajectories
 from resel.envs import AnyEnv
 from resel.errors import ConfigError
-from resel.methods import Learner
+from resel.methods import Learner, Phase
+from resel.tasks import declared_horizon
 
 
 def updates_planned(config: Config, schedule: Schedule) -> int:
@@ -40,6 +43,22 @@ def learning_begins(config: Config, schedule: Schedule) -> int:
     """A step before which no update is made."""
     rollout = schedule.steps if isinstance(schedule, PerRollout) else 0
     return max(_earliest(config), rollout)
+
+
+def evaluation_steps(config: Config, adapting: Sequence[Phase]) -> int | None:
+    """Environment steps of all evaluations of a run, at most; None where episodes have no end.
+
+    `adapting` is what a method plays before each episode that counts.
+    """
+    settings = config.training
+    longest = settings.max_episode_steps or declared_horizon(config.task)
+    if longest is None:
+        return None
+    evaluations = 1  # of the untrained policy, or at the end
+    if settings.eval_every:
+        evaluations += -(-settings.steps // settings.eval_every)
+    before = sum(phase.most_steps(longest) for phase in adapting)
+    return evaluations * settings.eval_episodes * (longest + before)
 
 
 def notes(settings: TrainingConfig, learner: Learner, env: AnyEnv) -> list[str]:

@@ -9,6 +9,7 @@ from resel.tasks.own import full_name, short_name, source_digest
 from resel.tasks.randomize import RandomizeField
 from resel.tasks.registry import (
     all_tasks,
+    declared_horizon,
     get_task,
     is_installed,
     make_env,
@@ -26,6 +27,7 @@ __all__ = [
     "TMazeEnv",
     "TaskSpec",
     "all_tasks",
+    "declared_horizon",
     "full_name",
     "get_task",
     "is_installed",

@@ -179,6 +179,14 @@ def _check_arguments(spec: EnvSpec, make: Any, task: str, given: Mapping[str, An
         )
 
 
+def declared_horizon(task: str) -> int | None:
+    """Steps of its longest episode, as far as they are known before it is made."""
+    ours = get_task(task)
+    if ours is not None:
+        return ours.horizon
+    return None if is_pool_task(task) else find_spec(task).max_episode_steps
+
+
 def find_spec(task: str) -> EnvSpec:
     """How Gymnasium makes a task."""
     module = load_place(task)
