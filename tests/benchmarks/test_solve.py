@@ -160,9 +160,26 @@ def test_more_cores(given: list[str], ways: list[list[str]], started: list[list[
 
 
 @pytest.mark.parametrize(
+    ("task", "threshold"),
+    [
+        ("Pendulum-gravity-v0", -250.0),
+        ("MiniGrid-MemoryS17Random-v0", 0.93),
+        ("AntBLT-P-v0", 0.9 * 2829),  # the paper's own number, not that of the released code
+        ("Humanoid-gravity-v0", 0.9 * 6360),
+        ("resel/HalfCheetah-v2", 0.9 * 16750),  # after 5M steps, not after fewer
+    ],
+)
+def test_thresholds(task: str, threshold: float, started: list[list[str]]) -> None:
+    assert main(["bench", "solve", "--tasks", task, "--repetitions", "1"]) == 0
+    (command,) = started
+    given = float(command[command.index("--stop-return") + 1])
+    assert given == pytest.approx(threshold)
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--tasks", "AntBLT-P-v0"], "which return solves 'AntBLT-P-v0': name it with --threshold"),
+        (["--tasks", "AntDir-v0"], "which return solves 'AntDir-v0': name it with --threshold"),
         (["--tasks", "toy/Box-v0"], "which return solves 'toy/Box-v0'"),
         (["--methods", "sacc"], "sacc"),
     ],

@@ -110,7 +110,8 @@ class Attempt:
         best = self.best_return
         came = "no evaluation" if best is None else f"last return {last}, best {best:.4g}"
         why = "" if self.fault is None else f" ({self.fault.splitlines()[-1]})"
-        return f"{self.task}, {self.variant}, seed {self.seed}: {said}; {came}, threshold {self.threshold:g}{why}"
+        who = f"{self.task}, {self.variant}, seed {self.seed}"
+        return f"{who}: {said}; {came}, threshold {self.threshold:g}{why}"
 
 
 def train(
