@@ -4,6 +4,7 @@ from resel.benchmarks._base import Bench, Result, run
 from resel.benchmarks.buffer import BufferBench
 from resel.benchmarks.collect import CollectBench
 from resel.benchmarks.cost import UpdateCost, measure_cost
+from resel.benchmarks.cost_model import CostModel, measure_model, work_of
 from resel.benchmarks.export import ExportBench
 from resel.benchmarks.kept_costs import KeptCosts, cache_folder, cost_key
 from resel.benchmarks.methods import MethodsBench
@@ -17,6 +18,7 @@ from resel.benchmarks.update import UpdateBench
 __all__ = [
     "PARTS",
     "Bench",
+    "CostModel",
     "KeptCosts",
     "Result",
     "ScalingBench",
@@ -24,7 +26,9 @@ __all__ = [
     "cache_folder",
     "cost_key",
     "measure_cost",
+    "measure_model",
     "run",
+    "work_of",
 ]
 
 PARTS: tuple[Bench, ...] = (

@@ -27,6 +27,8 @@ class UpdateCost:
     """Bytes of weights and optimisers in a checkpoint."""
     schedule: Schedule = field(default=PerStep(1.0))
     """When updates are due."""
+    estimated: bool = False
+    """Whether it was worked out, or measured with other code."""
 
 
 def measure_cost(config: Config, threads: int) -> UpdateCost:

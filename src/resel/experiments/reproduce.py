@@ -36,6 +36,7 @@ from resel.experiments.plan import (
     check_room,
     default_slots,
     make_plan,
+    surely_fits,
     threads_for,
 )
 from resel.experiments.progress import SweepTable
@@ -90,6 +91,16 @@ class Sweep:
         """Whether all runs go on on this machine."""
         return self.engine != "slurm" and self.ray_address is None
 
+    @property
+    def starts_here(self) -> bool:
+        """Whether runs are started on this machine."""
+        return self.here and not self.dry_run and not self.draw
+
+    @property
+    def estimates(self) -> bool:
+        """Whether estimates will do: what others are asked for, as memory, is measured."""
+        return not self.measure_again and (self.here or self.dry_run or self.draw)
+
     def __post_init__(self) -> None:
         if (self.engine == "slurm") != (self.write is not None):
             raise ConfigError("--engine slurm and --write FILE belong together: give both.")
@@ -116,8 +127,13 @@ def reproduce(sweep: Sweep, console: Console) -> int:
     kept, tell = KeptCosts(sweep.measure_again), partial(_tell_measuring, console)
     threads, out = threads_for(slots), sweep.out.absolute()
     archive = None if sweep.archive is None else sweep.archive.absolute()
-    plan = make_plan(sweep.experiments, sweep.scale, out, threads, kept, tell, archive)
+    planned = partial(make_plan, sweep.experiments, sweep.scale, out, threads, kept, tell, archive)
+    plan = planned(sweep.estimates)
     left = plan.left(is_finished)
+    guessed = sweep.starts_here and any(job.estimated for job in left)
+    if guessed and not surely_fits(left, slots, sweep.out):  # nothing is refused by an estimate
+        plan = planned(False)
+        left = plan.left(is_finished)
     console.print(plan_table(sweep, plan, left))
     console.print(plan_summary(left, slots), soft_wrap=True)
     if sweep.draw and plan.jobs and len(left) == len(plan.jobs):
@@ -133,7 +149,8 @@ def reproduce(sweep: Sweep, console: Console) -> int:
         except ConfigError as error:
             if not sweep.dry_run:
                 raise
-            console.print(f"This would be refused: {error}", soft_wrap=True, markup=False)
+            by = "By these estimates this" if any(job.estimated for job in left) else "This"
+            console.print(f"{by} would be refused: {error}", soft_wrap=True, markup=False)
     if sweep.dry_run:
         return 0
     if sweep.write is not None:
@@ -219,7 +236,7 @@ def plan_table(sweep: Sweep, plan: Plan, left: Sequence[Job]) -> Table:
     rows = [(escape(name), list(own.values())) for name, own in parts.items()]
     for name, own in [*rows, ("[bold]all, each run once[/bold]", list(plan.jobs))]:
         waiting = [job for job in own if job.run in open_runs]
-        time = duration(sum(map(_seconds_left, waiting))) if own else "measures time itself"
+        time = _time(waiting) if own else "measures time itself"
         steps = sum(job.steps for job in own)
         table.add_row(name, str(len(own)), str(len(own) - len(waiting)), f"{steps:,}", time)
     return table
@@ -230,15 +247,24 @@ def plan_summary(left: Sequence[Job], slots: int) -> str:
     if not left:
         return "No run is left to be trained."
     steps = sum(job.steps - _saved(job) for job in left)
-    seconds, side = sum(map(_seconds_left, left)), min(slots, len(left))
+    side = min(slots, len(left))
     memory = sum(sorted((job.memory for job in left), reverse=True)[:slots])
-    together = f", or {duration(seconds / side)} with {side} runs side by side" if side > 1 else ""
+    together = f", or {_time(left, side)} with {side} runs side by side" if side > 1 else ""
+    guessed = any(job.estimated for job in left)
+    how = "" if guessed else "as measured on this machine "
+    note = " ~ is an estimate, and may be off by a factor of three: --measure-again measures it."
     return (
-        f"Left: {len(left)} {'runs' if len(left) > 1 else 'run'}, {steps:,} steps; as measured on "
-        f"this machine the updates take {duration(seconds)}{together} (simulators and evaluations "
-        "come on top, and a busy machine takes longer). "
-        f"Memory {memory / 1e9:.1f} GB, disk {sum(job.disk for job in left) / 1e9:.1f} GB."
+        f"Left: {len(left)} {'runs' if len(left) > 1 else 'run'}, {steps:,} steps; {how}the "
+        f"updates take {_time(left)}{together} (simulators and evaluations come on top, and a busy "
+        f"machine takes longer). Memory {'~' if guessed else ''}{memory / 1e9:.1f} GB, "
+        f"disk {sum(job.disk for job in left) / 1e9:.1f} GB.{note if guessed else ''}"
     )
+
+
+def _time(jobs: Sequence[Job], side: int = 1) -> str:
+    """What their updates take, marked if that was not measured."""
+    mark = "~" if any(job.estimated for job in jobs) else ""
+    return mark + duration(sum(map(_seconds_left, jobs)) / side)
 
 
 def _saved(job: Job) -> int:
