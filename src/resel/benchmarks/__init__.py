@@ -6,6 +6,7 @@ from resel.benchmarks.collect import CollectBench
 from resel.benchmarks.cost import UpdateCost, measure_cost
 from resel.benchmarks.cost_model import CostModel, measure_model, work_of
 from resel.benchmarks.export import ExportBench
+from resel.benchmarks.growth import GrowthBench
 from resel.benchmarks.kept_costs import KeptCosts, cache_folder, cost_key
 from resel.benchmarks.methods import MethodsBench
 from resel.benchmarks.scaling import ScalingBench
@@ -42,5 +43,6 @@ PARTS: tuple[Bench, ...] = (
     SolveBench(),
     MethodsBench(),
     CollectBench(),
+    GrowthBench(),
 )
 """Every part, with its defaults."""
