@@ -10,12 +10,11 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from resel.benchmarks import KeptCosts
 from resel.choices import EngineName, Scale
 from resel.errors import ConfigError, ReselError
+from resel.experiments._plan_words import plan_summary, plan_table
 from resel.experiments._settings import MEASURE_AGENTS, Experiment
 from resel.experiments.archive import archive_run
 from resel.experiments.engines import (
@@ -23,14 +22,12 @@ from resel.experiments.engines import (
     Ledger,
     check_reachable,
     is_finished,
-    read_state,
     run_local,
     run_ray,
     slurm_script,
 )
 from resel.experiments.outcomes import Evaluations, make_outcome
 from resel.experiments.plan import (
-    Job,
     Plan,
     check_out,
     check_room,
@@ -43,7 +40,6 @@ from resel.experiments.progress import SweepTable
 from resel.experiments.record import check_folder, write_record
 from resel.networks import kernels_are_compiled
 from resel.runs import available_memory
-from resel.training import duration
 
 
 @dataclass(frozen=True)
@@ -218,61 +214,6 @@ def _tell_measuring(console: Console, what: str) -> None:
     """Why a plan takes its time."""
     first = "" if kernels_are_compiled() else "; kernels are compiled first, about a minute"
     console.print(f"{what}{first}.", soft_wrap=True, markup=False)
-
-
-def plan_table(sweep: Sweep, plan: Plan, left: Sequence[Job]) -> Table:
-    """What is about to happen: by experiment, or by line of the figure where there is one."""
-    title = f"Plan{sweep.at_scale} in {sweep.out}"
-    alone = sweep.experiments[0].name if len(sweep.experiments) == 1 else None
-    table = Table(alone or "experiment", title=title, title_justify="left", box=None)
-    for column in ("runs", "of them done", "steps", "updates left"):
-        table.add_column(column, justify="right")
-    jobs, open_runs = {job.run: job for job in plan.jobs}, {job.run for job in left}
-    parts: dict[str, dict[Path, Job]] = {} if alone else {e.name: {} for e in sweep.experiments}
-    for experiment in sweep.experiments:
-        for member in plan.members[experiment.name]:
-            name = member.setting.group if alone else experiment.name
-            parts.setdefault(name, {})[member.run] = jobs[member.run]
-    rows = [(escape(name), list(own.values())) for name, own in parts.items()]
-    for name, own in [*rows, ("[bold]all, each run once[/bold]", list(plan.jobs))]:
-        waiting = [job for job in own if job.run in open_runs]
-        time = _time(waiting) if own else "measures time itself"
-        steps = sum(job.steps for job in own)
-        table.add_row(name, str(len(own)), str(len(own) - len(waiting)), f"{steps:,}", time)
-    return table
-
-
-def plan_summary(left: Sequence[Job], slots: int) -> str:
-    """What the jobs that are left take."""
-    if not left:
-        return "No run is left to be trained."
-    steps = sum(job.steps - _saved(job) for job in left)
-    side = min(slots, len(left))
-    memory = sum(sorted((job.memory for job in left), reverse=True)[:slots])
-    together = f", or {_time(left, side)} with {side} runs side by side" if side > 1 else ""
-    guessed = any(job.estimated for job in left)
-    how = "" if guessed else "as measured on this machine "
-    note = " ~ is an estimate, and may be off by a factor of three: --measure-again measures it."
-    return (
-        f"Left: {len(left)} {'runs' if len(left) > 1 else 'run'}, {steps:,} steps; {how}the "
-        f"updates take {_time(left)}{together} (simulators and evaluations come on top, and a busy "
-        f"machine takes longer). Memory {'~' if guessed else ''}{memory / 1e9:.1f} GB, "
-        f"disk {sum(job.disk for job in left) / 1e9:.1f} GB.{note if guessed else ''}"
-    )
-
-
-def _time(jobs: Sequence[Job], side: int = 1) -> str:
-    """What their updates take, marked if that was not measured."""
-    mark = "~" if any(job.estimated for job in jobs) else ""
-    return mark + duration(sum(map(_seconds_left, jobs)) / side)
-
-
-def _saved(job: Job) -> int:
-    return min(read_state(job).saved, job.steps)
-
-
-def _seconds_left(job: Job) -> float:
-    return job.seconds * (1 - _saved(job) / job.steps)
 
 
 def _write_script(path: Path, text: str) -> None:
