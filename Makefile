@@ -79,7 +79,7 @@ release-check: $(STAMP)  ## build the package, install it elsewhere and run ever
 	@$(BIN)/python tools/release_check.py
 
 bench: $(STAMP)  ## measure speed and memory on this machine (it should be quiet)
-	@for part in scan update step scaling buffer startup; do \
+	@for part in scan update step scaling buffer startup growth; do \
 		echo "==> Measuring: $$part"; \
 		$(BIN)/resel bench $$part --out docs/results/performance || exit 1; \
 	done

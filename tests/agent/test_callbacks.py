@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from resel import (
     StopAtReturn,
 )
 from resel.errors import ConfigError
+from resel.training import compiling
 
 TASK = "toy/Box-v0"
 
@@ -166,6 +168,30 @@ def test_learn_says_how_long_it_may_take(
     assert early == f"20 steps in {TASK}: no update before the warm-up of 30 ends."
     assert late.startswith(f"30 steps in {TASK}: about ")
     assert same(weights(quiet), weights(told)) and same(weights(quiet), weights(logged))
+
+
+def test_learn_compiles_beside_the_warm_up(
+    tiny: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The first update waits for it, nothing is measured meanwhile, and it is said."""
+    monkeypatch.setattr(compiling, "kernels_are_compiled", lambda networks: False)
+    monkeypatch.setattr(compiling, "_cores", lambda: 2)
+    compiled = tmp_path / "compiled"
+    program = f"import time, pathlib; time.sleep(1); pathlib.Path({str(compiled)!r}).touch()"
+    monkeypatch.setattr(compiling, "_COMMAND", (sys.executable, "-c", program))
+    agent, alone, seen = RESeL(TASK, **tiny), RESeL(TASK, **tiny), []
+    with caplog.at_level(logging.INFO, "resel"):
+        agent.learn(50, callback=lambda p: seen.append((p.updates > 0, compiled.exists())))
+    assert (False, False) in seen and (True, True) in seen and (True, False) not in seen
+    first, second = (record.message for record in caplog.records)
+    assert first.startswith("Compiling kernels for this machine while the warm-up plays")
+    assert second == f"50 steps in {TASK}: 21 updates, and what the environment takes."
+    monkeypatch.setattr(compiling, "kernels_are_compiled", lambda networks: True)
+    alone.learn(50)
+    assert same(weights(agent), weights(alone))
 
 
 def test_what_an_agent_says_of_itself(tiny: dict[str, Any], toy: Any) -> None:

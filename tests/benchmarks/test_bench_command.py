@@ -17,6 +17,7 @@ from PIL import Image
 from terminal import refused
 
 from resel import Agent
+from resel.benchmarks import PARTS as EVERY_PART
 from resel.benchmarks import methods, startup, update
 from resel.cli import main
 from resel.methods import Method, get_method
@@ -308,6 +309,20 @@ def test_no_room_for_a_long_trajectory(capsys: Any, monkeypatch: pytest.MonkeyPa
     assert all(point["needed_gb"] > 0 for point in result["left_out"])
     assert main(["bench", "scaling", *PARTS["scaling"], "--repetitions", "1"]) == 0
     assert "Left out: more memory than is free" in capsys.readouterr().out
+
+
+def test_make_bench_runs_all_parts_but_those_it_names() -> None:
+    root = Path(__file__).resolve().parents[2]
+    target = (root / "Makefile").read_text().partition("\nbench:")[2].partition("\n\n")[0]
+    (listed,) = re.findall(r"for part in (.*);", target)
+    run = {*listed.split(), *re.findall(r"resel bench ([a-z]+)", target)}
+    text = (root / "docs" / "performance.md").read_text()
+    (left_out,) = re.findall(r"`make bench` runs those of minutes \(all but (.*?),? which", text)
+    page = (root / "docs" / "results" / "performance" / "README.md").read_text()
+    (also,) = re.findall(r"`make bench` runs all parts but (.*?)\)", page, re.DOTALL)
+    names = {part.name for part in EVERY_PART}
+    assert set(re.findall("`([a-z]+)`", left_out)) == names - run
+    assert set(re.findall("`([a-z]+)`", also)) == names - run
 
 
 def test_startup(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:

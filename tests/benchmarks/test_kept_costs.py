@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from resel.benchmarks import KeptCosts, PlayCost, UpdateCost, kept_costs
+from resel.benchmarks import CostModel, KeptCosts, PlayCost, UpdateCost, kept_costs
 from resel.config import Config
 from resel.data import Moment, PerEpisode, PerRollout, PerStep, Pretrained
 from resel.methods import Phase
@@ -91,11 +92,39 @@ def test_costs_of_other_versions_are_not_taken(
     monkeypatch.setattr(kept_costs, "numeric_machine", lambda d: {**machine(d), "torch": "9"})
     newer = KeptCosts(folder=tmp_path)
     assert newer.find(TMAZE, 1) is None
+    assert newer.find_any(TMAZE, 1) == replace(COST, estimated=True)
     newer.keep(TMAZE, 2, COST)
     held = json.loads(file_in(tmp_path).read_text())
-    assert held["versions"]["torch"] == "9" and len(held["costs"]) == 1
+    assert held["versions"]["torch"] == "9" and len(held["costs"]) == 2
     monkeypatch.setattr(kept_costs, "_source_digest", lambda: "other code")
     assert KeptCosts(folder=tmp_path).find(TMAZE, 2) is None
+    assert KeptCosts(again=True, folder=tmp_path).find_any(TMAZE, 2) is None
+    for entry in held["costs"].values():  # as files were before entries said their versions
+        del entry["versions"]
+    file_in(tmp_path).write_text(json.dumps(held))
+    assert KeptCosts(folder=tmp_path).find_any(TMAZE, 2) == replace(COST, estimated=True)
+
+
+def test_old_costs_leave_at_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_costs, "_MOST", 2)
+    for threads in (1, 2, 3):
+        KeptCosts(folder=tmp_path).keep(TMAZE, threads, COST)
+    kept = KeptCosts(folder=tmp_path)
+    assert [kept.find(TMAZE, threads) for threads in (1, 2, 3)] == [None, COST, COST]
+
+
+def test_a_model_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, kept = CostModel(1e-4, 1e-10, 1e-5, 4e8), KeptCosts(folder=tmp_path)
+    assert kept.find_model(1) is None
+    kept.keep_model(1, model)
+    kept.keep(TMAZE, 1, COST)
+    monkeypatch.setattr(kept_costs, "_source_digest", lambda: "newer")
+    later = KeptCosts(folder=tmp_path)
+    assert later.find_model(1) == model and later.find_model(2) is None
+    document = json.loads(file_in(tmp_path).read_text())
+    for damaged in ({"1": 3}, {"1": {"speed": 3}}, {"1": {**document["models"]["1"], "step": "x"}}):
+        file_in(tmp_path).write_text(json.dumps({**document, "models": damaged}))
+        assert KeptCosts(folder=tmp_path).find_model(1) is None
 
 
 def test_two_processes_keep_both(tmp_path: Path) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_runs import write_run
 
-from resel.benchmarks import solve
+from resel.benchmarks import _attempts
 from resel.cli import main
 
 
@@ -19,7 +20,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The commands of the runs, which end at once: seed 2 unsolved."""
     commands: list[list[str]] = []
 
-    def call(words: list[str]) -> str:
+    def call(words: list[str]) -> _attempts.Done:
         commands.append(words)
         seed = int(words[words.index("--seed") + 1])
         wanted = float(words[words.index("--stop-return") + 1])
@@ -27,33 +28,87 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
             Path(words[words.index("--run-dir") + 1]),
             [
                 {"step": step, "kind": "eval", "return_mean": mean}
-                for step, mean in ((0, -900.0), (1000 * seed, wanted - seed))
+                for step, mean in ((0, -900.0), (500 * seed, wanted + 1), (1000 * seed, wanted - 2))
             ],
             steps=1000 * seed,
             held_return=None if seed == 2 else wanted,
             wall_seconds=60.0 * seed,
             cpu_seconds=30.0 * seed,
         )
-        return ""
+        return _attempts.Done(0, "", "", 0.0, 0.0)
 
-    monkeypatch.setattr(solve, "_call", call)
+    monkeypatch.setattr(_attempts, "call", call)
     return commands
 
 
 def test_counts(started: list[list[str]], tmp_path: Path, capsys: Any) -> None:
     words = ["--tasks", "Pendulum-V-v0", "--out", str(tmp_path / "out")]
     assert main(["bench", "solve", *words]) == 0
-    said = " ".join(capsys.readouterr().out.split())
+    told = capsys.readouterr()
+    said = " ".join(told.out.split())
     # A median with an unsolved attempt in it is a floor.
-    assert "Pendulum-V-v0, resel -200 2 of 3 > 2,000 > 2 > 1 -202" in said
+    assert "Pendulum-V-v0, resel -200 2 of 3 > 2,000 > 2 > 1 -199 -202" in said
     assert [words[3:5] for words in started] == [["train", "Pendulum-V-v0"]] * 3
+    # Each attempt is told as soon as it ends.
+    first, second, _ = [line for line in told.err.splitlines() if line.startswith("[")]
+    assert first == (
+        "[1 of 3] Pendulum-V-v0, resel, seed 1: solved after 1,000 steps and 1.0 minutes; "
+        "last return -202, best -199, threshold -200"
+    )
+    assert "[2 of 3] Pendulum-V-v0, resel, seed 2: not solved within 2,000 steps" in second
     with (tmp_path / "out" / "solve.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert [(row["seed"], row["solved"], row["steps"]) for row in rows] == [
-        ("1", "True", "1000"),
-        ("2", "False", "2000"),
-        ("3", "True", "3000"),
+    names = ("seed", "solved", "steps", "ended", "best_return", "last_return")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("1", "True", "1000", "solved", "-199.0", "-202.0"),
+        ("2", "False", "2000", "limit", "-199.0", "-202.0"),
+        ("3", "True", "3000", "solved", "-199.0", "-202.0"),
     ]
+
+
+def test_a_run_that_diverges_or_fails_counts_as_unsolved(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
+) -> None:
+    def call(words: list[str]) -> _attempts.Done:
+        seed, run = int(words[words.index("--seed") + 1]), Path(words[words.index("--run-dir") + 1])
+        lines = [
+            {"step": step, "kind": "eval", "return_mean": mean}
+            for step, mean in ((0, -900.0), (1000, -300.0), (2000, float("nan")))
+        ]
+        took = {"steps": 2500, "wall_seconds": 120.0, "cpu_seconds": 60.0}
+        if seed == 1:
+            write_run(run, lines, "diverged", **took, held_return=None, fault="Q is NaN.")  # type: ignore[arg-type]
+            return _attempts.Done(3, "", "Error: Q is NaN.", 120.0, 60.0)
+        if seed == 2:  # it was killed, and its directory has no result
+            write_run(run, lines, status=None)
+            return _attempts.Done(-9, "", "killed by signal 9", 90.0, 30.0)
+        if seed == 3:
+            return _attempts.Done(2, "", "Error: no.", 6.0, 3.0)
+        write_run(run, lines, **took, held_return=-200.0)  # type: ignore[arg-type]
+        return _attempts.Done(0, "", "", 120.0, 60.0)
+
+    monkeypatch.setattr(_attempts, "call", call)
+    words = ["--tasks", "Pendulum-V-v0", "--repetitions", "4", "--out", str(tmp_path)]
+    assert main(["bench", "solve", *words]) == 0
+    told = capsys.readouterr()
+    assert "1 of 4, 1 diverged, 2 failed > 2,250" in " ".join(told.out.split())
+    assert "seed 1: diverged after 2,500 steps and 2.0 minutes; last return not finite" in told.err
+    assert "best -300, threshold -200 (Q is NaN.)" in told.err
+    found = json.loads((tmp_path / "solve.json").read_text())["attempts"]
+    names = ("ended", "solved", "steps", "minutes", "best_return", "last_return", "fault")
+    assert [tuple(attempt[name] for name in names) for attempt in found] == [
+        ("diverged", False, 2500, 2.0, -300.0, None, "Q is NaN."),
+        ("failed", False, 2000, 1.5, -300.0, None, "killed by signal 9"),
+        ("failed", False, 0, 0.1, None, None, "Error: no."),
+        ("solved", True, 2500, 2.0, -300.0, None, None),
+    ]
+
+
+def test_a_command_that_fails_is_described() -> None:
+    done = _attempts.call([sys.executable, "-c", "import sys; sys.exit('it was so')"])
+    assert (done.code, done.fault) == (1, "it was so") and done.seconds > 0
+    program = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    assert _attempts.call([sys.executable, "-c", program]).fault == "killed by signal 9"
 
 
 def test_settings_reach_the_runs(started: list[list[str]], capsys: Any) -> None:
@@ -82,14 +137,49 @@ def test_steps_against_minutes(
     folders = {command[command.index("--run-dir") + 1] for command in started}
     assert len(folders) == 2
     said = " ".join(capsys.readouterr().out.split())
-    assert "Pendulum-V-v0, resel (0.5) -200 1 of 1 1,000" in said
-    assert "Pendulum-V-v0, resel (2) -200 1 of 1 1,000" in said
+    assert "Pendulum-V-v0, resel (0.5 updates a step) -200 1 of 1 1,000" in said
+    assert "Pendulum-V-v0, resel (2 updates a step) -200 1 of 1 1,000" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "ways"),
+    [
+        (["--eval-parallel"], [["--eval-parallel"]] * 2),  # as `resel train` has it
+        (["--eval-parallel", "True", "False"], [["--eval-parallel"], ["--no-eval-parallel"]] * 2),
+        ([], [[]] * 2),
+    ],
+)
+def test_more_cores(given: list[str], ways: list[list[str]], started: list[list[str]]) -> None:
+    words = ["--tasks", "Pendulum-V-v0", "--repetitions", "1", "--num-envs", "1", "4"]
+    assert main(["bench", "solve", *words, *given]) == 0
+    known = ("--eval-parallel", "--no-eval-parallel")
+    assert [[word for word in command if word in known] for command in started] == ways
+    envs = [command[command.index("--num-envs") + 1] for command in started]
+    assert envs == sorted(envs) and set(envs) == {"1", "4"}  # each with every way
+    assert len({command[command.index("--run-dir") + 1] for command in started}) == len(ways)
+
+
+@pytest.mark.parametrize(
+    ("task", "threshold"),
+    [
+        ("Pendulum-gravity-v0", -250.0),
+        ("MiniGrid-MemoryS17Random-v0", 0.93),
+        ("AntBLT-P-v0", 0.9 * 2829),  # the paper's own number, not that of the released code
+        ("Humanoid-gravity-v0", 0.9 * 6360),
+        ("resel/HalfCheetah-v2", 0.9 * 16750),  # after 5M steps, not after fewer
+    ],
+)
+def test_thresholds(task: str, threshold: float, started: list[list[str]]) -> None:
+    assert main(["bench", "solve", "--tasks", task, "--repetitions", "1"]) == 0
+    (command,) = started
+    given = float(command[command.index("--stop-return") + 1])
+    assert given == pytest.approx(threshold)
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--tasks", "AntBLT-P-v0"], "which return solves 'AntBLT-P-v0': name it with --threshold"),
+        (["--tasks", "AntDir-v0"], "which return solves 'AntDir-v0': name it with --threshold"),
         (["--tasks", "toy/Box-v0"], "which return solves 'toy/Box-v0'"),
         (["--methods", "sacc"], "sacc"),
     ],

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+
 import pytest
 from doc_pages import DOCS
 
 from resel.choices import Scale
-from resel.experiments import choose
+from resel.experiments import CATALOGUE, choose
 from resel.experiments.archive import find_archived
 from resel.experiments.plan import run_name
 
@@ -35,3 +37,14 @@ def test_what_is_kept_is_what_is_drawn(folder: str, scale: Scale, names: tuple[s
         is None
     ]
     assert not missing
+
+
+def test_the_thresholds_of_methods_are_those_of_its_table() -> None:
+    """A task's threshold that changes, or is new, would give the page another table."""
+    said = CATALOGUE["methods"].studies["cpu"].numbers["thresholds"]
+    with (DOCS / "results" / "methods" / "table.csv").open() as file:
+        shown = {row["panel"]: float(row["threshold"]) for row in csv.DictReader(file)}
+    assert all(value == said[panel] for panel, value in shown.items() if said.get(panel))
+    # What the runs show themselves is no round number.
+    others = [value for panel, value in shown.items() if not said.get(panel)]
+    assert others and not any(value.is_integer() for value in others)

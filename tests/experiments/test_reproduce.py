@@ -18,7 +18,7 @@ import tiny_sweep as tiny
 from fake_runs import write_run
 from rich.console import Console
 
-from resel.benchmarks import UpdateCost
+from resel.benchmarks import UpdateCost, kept_costs
 from resel.cli import main
 from resel.config import Config
 from resel.errors import ConfigError, RunDirectoryError
@@ -127,9 +127,9 @@ def test_a_cluster_that_is_not_there_costs_nothing(
     assert written(tmp_path) == before
 
 
-def test_an_update_is_measured_once_on_a_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
+    """What was measured, which takes no time."""
     asked: list[Config] = []
 
     def cost(config: Config, threads: int) -> UpdateCost:
@@ -137,15 +137,65 @@ def test_an_update_is_measured_once_on_a_machine(
         return UpdateCost(2.0, 10**8, 10**5)
 
     monkeypatch.setattr(planning, "measure_cost", cost)
+    return asked
+
+
+def test_an_update_is_measured_once_on_a_machine(tmp_path: Path, measured: list[Config]) -> None:
     sweep = tiny.tiny_sweep(tmp_path / "out", dry_run=True)
-    code, said = run(sweep)
-    assert code == 0 and len(asked) == said.count("Measuring an update: ") > 0
-    count = len(asked)
+    code, said = run(replace(sweep, measure_again=True))
+    assert code == 0 and len(measured) == said.count("Measuring an update: ") > 0
+    assert "as measured on this machine" in said and "~" not in said
+    count = len(measured)
     code, later = run(sweep)
-    assert code == 0 and len(asked) == count and "Measuring" not in later
+    assert code == 0 and len(measured) == count and "Measuring" not in later
     assert said.endswith(later)
     run(replace(sweep, measure_again=True))
-    assert len(asked) == 2 * count
+    assert len(measured) == 2 * count
+
+
+def test_a_dry_run_estimates(tmp_path: Path, measured: list[Config]) -> None:
+    """The machine is measured once, and then no update is."""
+    sweep = tiny.tiny_sweep(tmp_path / "out", dry_run=True)
+    code, said = run(sweep)
+    assert code == 0 and len(measured) == 3 and said.count("Measuring three updates") == 1
+    assert "~ is an estimate" in said and "as measured" not in said
+    other = tiny.tiny_experiment(encoders=("mamba", "mlp", "lstm"))
+    code, said = run(tiny.tiny_sweep(tmp_path / "out", other, dry_run=True))
+    assert code == 0 and len(measured) == 3 and "Measuring" not in said
+    code, said = run(replace(sweep, measure_again=True))
+    assert len(measured) == 3 + 2 and "~" not in said
+
+
+def test_other_code_gives_estimates(
+    tmp_path: Path, measured: list[Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = tiny.tiny_sweep(tmp_path / "out", dry_run=True)
+    _, said = run(replace(sweep, measure_again=True))
+    monkeypatch.setattr(kept_costs, "_source_digest", lambda: "newer")
+    count = len(measured)
+    code, later = run(sweep)
+    assert code == 0 and len(measured) == count and "Measuring" not in later
+    # The same numbers, but for the mark.
+    assert "updates take ~" in later and later.count("2.0 min") == said.count("2.0 min")
+
+
+def test_nothing_is_refused_by_an_estimate(
+    tmp_path: Path, measured: list[Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where runs might not fit they are measured, and for a script for another machine."""
+    out = tmp_path / "out"
+    script = tiny.tiny_sweep(out, engine="slurm", write=tmp_path / "sweep.sh")
+    code, said = run(script)
+    assert code == 0 and len(measured) == 2 and "~" not in said
+    monkeypatch.setattr(kept_costs, "_source_digest", lambda: "newer")
+    monkeypatch.setattr(planning, "available_memory", lambda: 10**8 + 10**6)
+    dry = tiny.tiny_sweep(out, dry_run=True, jobs=1)
+    assert "By these estimates" not in run(dry)[1] and len(measured) == 2
+    monkeypatch.setattr(planning, "available_memory", lambda: 10**8 - 10**6)
+    assert "By these estimates this would be refused" in run(dry)[1] and len(measured) == 2
+    with pytest.raises(ConfigError, match=r"needs about 0\.1 GB of memory"):
+        run(tiny.tiny_sweep(out, jobs=1))
+    assert len(measured) == 4
 
 
 def test_a_dry_run_leaves_nothing(tmp_path: Path, quick_plan: None) -> None:

@@ -9,8 +9,16 @@ from functools import partial
 
 from resel.data import Moment
 from resel.methods import World
-from resel.networks import kernels_are_compiled
-from resel.training import Callback, ProgressLine, Trainer, Workload, batch_steps, duration
+from resel.training import (
+    Callback,
+    ProgressLine,
+    Trainer,
+    Workload,
+    batch_steps,
+    compiled_beside,
+    compiling_note,
+    duration,
+)
 
 LOGGER = logging.getLogger("resel")
 _USUAL_LENGTH = 200
@@ -26,29 +34,33 @@ def speaker(progress_bar: bool) -> Callable[[str], None]:
 def announced(trainer: Trainer, total: int, progress_bar: bool) -> Iterator[list[Callback]]:
     """Say how long it may take; a live line with `progress_bar`, else a line of the log "resel".
 
-    It is measured only where somebody reads it.
+    Kernels that were never compiled here are, beside the warm-up if there is one. It is measured
+    only where somebody reads it.
     """
-    say = speaker(progress_bar)
-    if progress_bar or LOGGER.isEnabledFor(logging.INFO):
-        if trainer.learner.device.type == "cpu" and not kernels_are_compiled():
-            say("Compiling kernels for this machine: about a minute, once.")
-        say(forecast(trainer, total))
-    if progress_bar:
-        begins = trainer.config.training.warmup_steps
-        with ProgressLine(trainer.step, total, learning_from=begins) as line:
-            yield [line]
-    else:
-        yield []
+    say, note = speaker(progress_bar), compiling_note(trainer)
+    with compiled_beside(trainer) as wait:
+        if progress_bar or LOGGER.isEnabledFor(logging.INFO):
+            if note is not None:
+                say(note)
+            say(forecast(trainer, total, timed=not wait))
+        if progress_bar:
+            begins = trainer.config.training.warmup_steps
+            with ProgressLine(trainer.step, total, learning_from=begins) as line:
+                yield [*wait, line]
+        else:
+            yield wait
 
 
-def forecast(trainer: Trainer, total: int) -> str:
-    """One sentence: updates to come, and the time for them, by a few made-up ones."""
+def forecast(trainer: Trainer, total: int, timed: bool = True) -> str:
+    """One sentence: updates to come, and if `timed` the time for them, by a few made-up ones."""
     config, learner = trainer.config, trainer.learner
     start = max(trainer.step, config.training.warmup_steps - 1)
     updates = learner.schedule.due(Moment(start, total, start, total)) if total > start else 0
     steps = f"{total - trainer.step:,} steps in {config.task or 'the environment'}"
     if updates <= 0:
         return f"{steps}: no update before the warm-up of {config.training.warmup_steps:,} ends."
+    if not timed:
+        return f"{steps}: {updates:,} updates, and what the environment takes."
     length = World.of(trainer.env, config.training.max_episode_steps).horizon or _USUAL_LENGTH
     length = min(length, batch_steps(config))
     episodes = 2 * -(-batch_steps(config) // length)

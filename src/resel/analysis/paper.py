@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 
+_OWN, _SOLVED_SHARE = "RESeL", 0.9
 _TABLES = ("tables.csv", "released_results.csv")
 
 
@@ -46,6 +47,13 @@ def numbers_for(task: str, numbers: Sequence[PaperNumber]) -> list[PaperNumber]:
     """Those of one task, the longest training first and then the best method."""
     found = [number for number in numbers if same_task(task, number.task)]
     return sorted(found, key=lambda number: (-(number.step or 0), -number.mean))
+
+
+def paper_threshold(task: str) -> float | None:
+    """Where a task of the paper counts as solved: 90 % of what RESeL has there after its longest
+    training; None without such a number."""
+    found = [number.mean for number in numbers_for(task, read_paper()) if number.method == _OWN]
+    return _SOLVED_SHARE * found[0] if found else None
 
 
 def same_task(ours: str, papers: str) -> bool:

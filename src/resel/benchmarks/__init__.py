@@ -4,7 +4,9 @@ from resel.benchmarks._base import Bench, Result, run
 from resel.benchmarks.buffer import BufferBench
 from resel.benchmarks.collect import CollectBench
 from resel.benchmarks.cost import UpdateCost, measure_cost
+from resel.benchmarks.cost_model import CostModel, measure_model, work_of
 from resel.benchmarks.export import ExportBench
+from resel.benchmarks.growth import GrowthBench
 from resel.benchmarks.kept_costs import KeptCosts, cache_folder, cost_key
 from resel.benchmarks.methods import MethodsBench
 from resel.benchmarks.play_cost import PlayCost
@@ -18,6 +20,7 @@ from resel.benchmarks.update import UpdateBench
 __all__ = [
     "PARTS",
     "Bench",
+    "CostModel",
     "KeptCosts",
     "PlayCost",
     "Result",
@@ -26,7 +29,9 @@ __all__ = [
     "cache_folder",
     "cost_key",
     "measure_cost",
+    "measure_model",
     "run",
+    "work_of",
 ]
 
 PARTS: tuple[Bench, ...] = (
@@ -40,5 +45,6 @@ PARTS: tuple[Bench, ...] = (
     SolveBench(),
     MethodsBench(),
     CollectBench(),
+    GrowthBench(),
 )
 """Every part, with its defaults."""

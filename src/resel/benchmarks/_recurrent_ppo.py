@@ -116,12 +116,14 @@ def main(words: list[str]) -> None:
     evaluations = _Evaluations(task, int(seed), float(threshold), int(every), int(episodes))
     wall, processor = time.monotonic(), time.process_time()
     model.learn(int(steps), callback=evaluations)
+    returns = [mean for _, mean, _ in evaluations.history]
     result = {
         "solved": evaluations.solved,
         "steps": model.num_timesteps,
         "minutes": (time.monotonic() - wall) / 60,
         "processor_minutes": (time.process_time() - processor) / 60,
-        "last_return": evaluations.history[-1][1] if evaluations.history else float("nan"),
+        "last_return": returns[-1] if returns else None,
+        "best_return": max(returns, default=None),
     }
     print(json.dumps(result))
 

@@ -30,6 +30,8 @@ class UpdateCost:
     """When updates are due."""
     playing: PlayCost = field(default=PlayCost())
     """What acting costs, and evaluations play."""
+    estimated: bool = False
+    """Whether it was worked out, or measured with other code."""
 
 
 def measure_cost(config: Config, threads: int) -> UpdateCost:

@@ -1,7 +1,8 @@
 """Costs of updates that were measured on this machine before, in the user's cache folder.
 
-They are measured again when versions or the code of an update change. What cannot be read is as if
-it were not there, and what cannot be written is measured again next time: a plan never fails here.
+They are estimates when versions or the code of an update have changed since. What cannot be read is
+as if it were not there, and what cannot be written is measured again next time: a plan never fails
+here.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from resel.benchmarks.cost import UpdateCost
+from resel.benchmarks.cost_model import CostModel
 from resel.benchmarks.play_cost import PlayCost
 from resel.config import Config
 from resel.data import PerEpisode, PerRollout, PerStep, Pretrained, Schedule
@@ -27,6 +30,8 @@ from resel.tasks import source_digest
 _SCHEDULES = {kind.__name__: kind for kind in (PerStep, PerEpisode, PerRollout, Pretrained)}
 _UPDATE = ("data", "losses", "methods", "networks", "optim", "training")
 """The rooms that an update runs through."""
+_MOST = 2000
+"""Costs that a file holds: those of older code leave it at last."""
 
 
 def cache_folder() -> Path:
@@ -36,7 +41,7 @@ def cache_folder() -> Path:
 
 
 class KeptCosts:
-    """Costs by config and threads, as far as they are known here."""
+    """Costs by config and threads, as far as they are known here, and a model of the others."""
 
     def __init__(self, again: bool = False, folder: Path | None = None) -> None:
         """With `again`, what is known is measured anew."""
@@ -46,15 +51,22 @@ class KeptCosts:
         hardware = [machine.pop(name) for name in ("processor", "instructions", "system")]
         name = f"costs-{_digest([*hardware, os.cpu_count()])}.json"
         self._path, self._versions = (folder or cache_folder()) / name, machine
-        self._found: dict[str, Any] = {} if again else self._read()
+        self._now = _digest(machine)
+        self._found, self._models = ({}, {}) if again else self._read()
 
     def find(self, config: Config, threads: int) -> UpdateCost | None:
-        """What was measured before."""
+        """What was measured before with these versions and this code."""
+        cost = self.find_any(config, threads)
+        return None if cost is None or cost.estimated else cost
+
+    def find_any(self, config: Config, threads: int) -> UpdateCost | None:
+        """What was measured before; an estimate, if that was with others."""
         try:
             found = self._found[_key(config, threads)]
             numbers = (float(found["seconds"]), int(found["memory"]), int(found["saved"]))
-            playing = PlayCost.from_json(found["playing"])
-            return UpdateCost(*numbers, _schedule_from(found["schedule"]), playing)
+            schedule, playing = found["schedule"], PlayCost.from_json(found["playing"])
+            stale = found.get("versions") != self._now
+            return UpdateCost(*numbers, _schedule_from(schedule), playing, estimated=stale)
         except (KeyError, TypeError, ValueError):
             return None
 
@@ -65,12 +77,22 @@ class KeptCosts:
         if schedule is None or not self.keeps(config):
             return
         numbers = {"seconds": cost.seconds, "memory": cost.memory, "saved": cost.saved}
-        parts = {"schedule": schedule, "playing": cost.playing.to_json()}
+        parts = {"schedule": schedule, "playing": cost.playing.to_json(), "versions": self._now}
         self._found[_key(config, threads)] = {"task": config.task, **numbers, **parts}
-        with contextlib.suppress(OSError, ReselError):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            merged = self._read() | self._found  # another process may have measured meanwhile
-            write_json(self._path, {"versions": self._versions, "costs": merged})
+        self._write()
+
+    def find_model(self, threads: int) -> CostModel | None:
+        """What this machine was measured to be like, with whatever code."""
+        try:
+            found = self._models[str(threads)]
+            return CostModel(**{name: float(value) for name, value in found.items()})
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return None
+
+    def keep_model(self, threads: int, model: CostModel) -> None:
+        """Remember what this machine is like."""
+        self._models[str(threads)] = asdict(model)
+        self._write()
 
     @staticmethod
     def keeps(config: Config) -> bool:
@@ -83,12 +105,22 @@ class KeptCosts:
             return False
         return ":" not in config.task or source_digest(config.task) is not None
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Costs and models, of these versions or of others."""
         try:
             document = json.loads(self._path.read_text(encoding="utf-8"))
-            return dict(document["costs"]) if document["versions"] == self._versions else {}
-        except (OSError, ValueError, KeyError, TypeError):
-            return {}
+            return dict(document["costs"]), dict(document.get("models", {}))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return {}, {}
+
+    def _write(self) -> None:
+        """With what another process may have measured meanwhile."""
+        with contextlib.suppress(OSError, ReselError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            costs, models = self._read()
+            newest = list((costs | self._found).items())[-_MOST:]
+            document = {"costs": dict(newest), "models": models | self._models}
+            write_json(self._path, {"versions": self._versions, **document})
 
 
 def cost_key(config: Config, threads: int) -> str:

@@ -8,12 +8,11 @@ is installed, is measured on the same environments by the same evaluations.
 from __future__ import annotations
 
 import csv
-import json
+import itertools
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -22,35 +21,19 @@ from typing import Any, ClassVar
 
 from rich.table import Table
 
-from resel._process import LAUNCHER
-from resel.agent import configure
-from resel.analysis.runs import lines_so_far, points, result_so_far
+from resel.analysis.paper import paper_threshold
+from resel.benchmarks._attempts import (
+    RECURRENT_PPO,
+    Attempt,
+    Variant,
+    train,
+    train_recurrent_ppo,
+)
 from resel.benchmarks._base import Bench, Result, number_table, short
 from resel.config import Count
 from resel.errors import ConfigError, MissingDependencyError, ReselError, UnknownTaskError
 from resel.methods import get_method
 from resel.tasks import get_task
-
-RECURRENT_PPO = "recurrent-ppo"
-_PATIENCE = 5
-"""An on-policy method may take so many times the steps."""
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One run: whether it solved the task, and what it took to its end."""
-
-    task: str
-    method: str
-    seed: int
-    threshold: float
-    solved: bool
-    steps: int
-    minutes: float
-    processor_minutes: float
-    last_return: float
-    updates_per_step: float | None = None
-    """As it was asked for; None is the preset's."""
 
 
 @dataclass(frozen=True)
@@ -76,46 +59,65 @@ class SolveBench(Bench):
     updates_per_step: tuple[float, ...] = ()
     """Each task with each of these, to see what steps and minutes they cost; none takes the
     preset's."""
+    num_envs: tuple[Count, ...] = ()
+    """Each task with each of these numbers of environments; none takes the preset's."""
+    eval_parallel: tuple[bool, ...] | None = None
+    """Evaluations are played beside learning; `True False` tries each task both ways."""
     threshold: float | None = None
-    """The return that counts as solved; None takes the task's own."""
+    """The return that counts as solved; None takes the task's own, for a task of the paper 90 % of
+    what RESeL reaches there."""
     runs: Path | None = None
     """Where run directories are kept, and taken up again if the measurement was interrupted."""
 
     def measure(self) -> Result:
         wanted = {task: self._threshold(task) for task in self.tasks}
         self._check_methods()
-        attempts = []
+        seeds = range(self.first_seed, self.first_seed + self.repetitions)
+        planned = list(itertools.product(wanted.items(), seeds, self._variants()))
+        attempts: list[Attempt] = []
         with _folder(self.runs) as folder:
-            for task, threshold in wanted.items():
-                for seed in range(self.first_seed, self.first_seed + self.repetitions):
-                    for method, pace in self._lines():
-                        name = f"{task}-{method}-{seed}" + (f"-{pace:g}" if pace else "")
-                        if method == RECURRENT_PPO:
-                            found = self._ppo(task, seed, threshold, folder / name)
-                        else:
-                            found = self._train(task, method, seed, threshold, folder / name, pace)
-                        attempts.append(found)
+            for (task, threshold), seed, variant in planned:
+                found = self._attempt(task, threshold, seed, variant, folder)
+                attempts.append(found)
+                print(f"[{len(attempts)} of {len(planned)}] {found}", file=sys.stderr, flush=True)
+        if not any(attempt.steps for attempt in attempts):
+            raise ReselError(f"No attempt took a step. The first: {attempts[0].fault}")
         return {"attempts": [asdict(attempt) for attempt in attempts]}
 
-    def _lines(self) -> list[tuple[str, float | None]]:
-        """Methods, each with every number of updates per step that it can have."""
+    def _variants(self) -> list[Variant]:
+        """Methods, each with all combinations of what it can have."""
+        beside = (True,) if self.eval_parallel == () else self.eval_parallel
         return [
-            (method, pace)
+            Variant(method, *chosen)
             for method in self.methods
-            for pace in (self.updates_per_step if _has_pace(method) else None) or (None,)
+            for chosen in itertools.product(
+                (self.updates_per_step if _has_pace(method) else ()) or (None,),
+                (self.num_envs if method != RECURRENT_PPO else ()) or (None,),
+                (beside if method != RECURRENT_PPO else ()) or (None,),
+            )
         ]
+
+    def _attempt(
+        self, task: str, threshold: float, seed: int, variant: Variant, folder: Path
+    ) -> Attempt:
+        path = folder / variant.folder(task, seed)
+        if variant.method == RECURRENT_PPO:
+            return train_recurrent_ppo(task, seed, threshold, path, self.steps, self.threads)
+        flags: dict[str, Any] = {"threads": self.threads}
+        if self.encoder is not None and get_method(variant.method).encoder is not None:
+            flags["encoder"] = self.encoder
+        if self.steps is not None:
+            flags["steps"] = self.steps
+        return train(task, variant, seed, threshold, path, flags)
 
     def tables(self, result: Result) -> list[Table]:
         attempts = [Attempt(**attempt) for attempt in result["attempts"]]
-        title = "Until three evaluations in a row reach the threshold (medians)"
-        if self.updates_per_step:
-            title += "; in brackets, updates per step"
         table = number_table(
-            title, "threshold", "solved", "steps", "minutes", "cpu minutes", "last"
+            "Until three evaluations in a row reach the threshold (medians)",
+            *("threshold", "solved", "steps", "minutes", "cpu minutes", "best", "last"),
         )
-        for (task, method, pace), group in _grouped(attempts).items():
-            updates = "" if pace is None else f" ({pace:g})"
-            table.add_row(f"{task}, {method}{updates}", *_row(group))
+        for (task, variant), group in _grouped(attempts).items():
+            table.add_row(f"{task}, {variant}", *_row(group))
         return [table]
 
     def write(self, result: Result, folder: Path) -> list[Path]:
@@ -127,14 +129,17 @@ class SolveBench(Bench):
         return [*super().write(result, folder), path]
 
     def _threshold(self, task: str) -> float:
-        spec = get_task(task)
         if self.threshold is not None:
             return self.threshold
-        if spec is None or spec.threshold is None:
+        spec = get_task(task)
+        known = None
+        if spec is not None:
+            known = paper_threshold(spec.id) if spec.threshold is None else spec.threshold
+        if known is None:
             raise (UnknownTaskError if spec is None else ConfigError)(
                 f"Nobody has said which return solves {task!r}: name it with --threshold."
             )
-        return spec.threshold
+        return known
 
     def _check_methods(self) -> None:
         for method in self.methods:
@@ -146,58 +151,6 @@ class SolveBench(Bench):
                     )
             else:
                 get_method(method)
-
-    def _train(
-        self,
-        task: str,
-        method: str,
-        seed: int,
-        threshold: float,
-        path: Path,
-        updates_per_step: float | None,
-    ) -> Attempt:
-        chosen: dict[str, Any] = {"method": method}
-        if self.encoder is not None and get_method(method).encoder is not None:
-            chosen["encoder"] = self.encoder
-        flags: dict[str, Any] = {
-            **chosen,
-            "seed": seed,
-            "threads": self.threads,
-            "stop-return": threshold,
-        }
-        if self.steps is not None:
-            flags["steps"] = self.steps
-        if updates_per_step is not None:
-            flags["updates-per-step"] = updates_per_step
-        words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
-        _call([*LAUNCHER, "train", task, *words, "--run-dir", str(path), "--resume", "auto"])
-        result = result_so_far(path)
-        _steps, returns = points(lines_so_far(path), "eval", "return_mean")
-        return Attempt(
-            task,
-            method,
-            seed,
-            threshold,
-            solved=result.get("held_return") is not None,
-            steps=result["steps"],
-            minutes=result["wall_seconds"] / 60,
-            processor_minutes=result["cpu_seconds"] / 60,
-            last_return=returns[-1],
-            updates_per_step=updates_per_step,
-        )
-
-    def _ppo(self, task: str, seed: int, threshold: float, path: Path) -> Attempt:
-        path.mkdir(parents=True, exist_ok=True)
-        result = path / "attempt.json"
-        if not result.exists():
-            training = configure(task).training
-            limit = self.steps or _PATIENCE * training.steps
-            words = (task, seed, threshold, limit, training.eval_every, training.eval_episodes)
-            worker = (sys.executable, "-m", "resel.benchmarks._recurrent_ppo")
-            said = _call([*worker, *map(str, words), str(max(self.threads, 1))])
-            result.write_text(said.splitlines()[-1] + "\n", encoding="utf-8")
-        found = json.loads(result.read_text("utf-8"))
-        return Attempt(task, RECURRENT_PPO, seed, threshold, **found)
 
 
 def _has_pace(method: str) -> bool:
@@ -214,34 +167,33 @@ def _folder(kept: Path | None) -> Iterator[Path]:
         yield Path(made)
 
 
-def _call(words: Sequence[str]) -> str:
-    """Run a command; what it prints. What it says otherwise is shown only if it fails."""
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise ReselError(f"{' '.join(words)} failed:\n{done.stdout}{done.stderr}".rstrip())
-    return done.stdout
-
-
-_Line = tuple[str, str, float | None]
-
-
-def _grouped(attempts: Sequence[Attempt]) -> dict[_Line, list[Attempt]]:
-    groups: dict[_Line, list[Attempt]] = {}
+def _grouped(attempts: Sequence[Attempt]) -> dict[tuple[str, Variant], list[Attempt]]:
+    groups: dict[tuple[str, Variant], list[Attempt]] = {}
     for attempt in attempts:
-        line = (attempt.task, attempt.method, attempt.updates_per_step)
-        groups.setdefault(line, []).append(attempt)
+        groups.setdefault((attempt.task, attempt.variant), []).append(attempt)
     return groups
 
 
 def _row(group: Sequence[Attempt]) -> list[str]:
     """What it took; unsolved attempts count with all they took, so their medians are floors."""
     floor = "" if all(attempt.solved for attempt in group) else "> "
+    solved = f"{sum(attempt.solved for attempt in group)} of {len(group)}"
+    for end in ("diverged", "failed"):
+        if count := sum(attempt.ended == end for attempt in group):
+            solved += f", {count} {end}"
     middle = statistics.median
     return [
         f"{group[0].threshold:g}",
-        f"{sum(attempt.solved for attempt in group)} of {len(group)}",
+        solved,
         f"{floor}{middle(attempt.steps for attempt in group):,.0f}",
         f"{floor}{short(middle(attempt.minutes for attempt in group))}",
         f"{floor}{short(middle(attempt.processor_minutes for attempt in group))}",
-        f"{middle(attempt.last_return for attempt in group):.4g}",
+        _middle(attempt.best_return for attempt in group),
+        _middle(attempt.last_return for attempt in group),
     ]
+
+
+def _middle(returns: Iterable[float | None]) -> str:
+    """The median of those that there are."""
+    there = [value for value in returns if value is not None]
+    return f"{statistics.median(there):.4g}" if there else "-"

@@ -33,6 +33,7 @@ PROGRAMS = {
     "help": _COMMAND.format(["--help"]),
     "tasks": _COMMAND.format(["tasks"]),
     "train_help": _COMMAND.format(["train", "--help"]),
+    "dry_run": _COMMAND.format(["reproduce", "all", "--dry-run"]),
     "first_update": _LEARN,
 }
 """What is measured, by name: programs for an interpreter of their own."""
@@ -40,7 +41,7 @@ PROGRAMS = {
 
 @dataclass(frozen=True)
 class StartupBench(Bench):
-    """Time what comes first: imports, help, and the way to an update."""
+    """Time what comes first: imports, help, a plan, and the way to an update."""
 
     name: ClassVar[str] = "startup"
 
@@ -52,7 +53,8 @@ class StartupBench(Bench):
     def measure(self) -> Result:
         encoder_spec(self.encoder)  # refused before anything runs
         seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in PROGRAMS}
-        _run(PROGRAMS["first_update"].format(self.encoder))  # compiles what never was
+        for name in ("first_update", "dry_run"):  # what is compiled and measured once
+            _run(PROGRAMS[name].format(self.encoder))
         for _ in range(self.repetitions):
             for name, program in PROGRAMS.items():
                 seconds[name].append(_run(program.format(self.encoder)))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from resel.cli.console import OUT, announce_compilation, escape, warn
+from resel.cli.console import OUT, escape, warn
 from resel.config import Config, TrainingConfig
 from resel.data import PerRollout, Schedule
 from resel.methods import Learner, get_method
 from resel.runs import Run, format_bytes
-from resel.training import compiles_beside, describe_groups
+from resel.training import compiling_note, describe_groups
 from resel.training.threads import suitable_threads, usable_cores, width_of
 
 
@@ -34,8 +34,8 @@ def introduce(run: Run, threads: int) -> None:
     OUT.print(f"Replay buffer: up to {format_bytes(run.buffer_bytes)} of memory.")
     if learner.device.type == "cpu" and suitable_threads(0, width_of(run.config)) is None:
         OUT.print("This is the paper's network, made for a GPU; --size tiny suits small tasks.")
-    if learner.device.type == "cpu":
-        announce_compilation(OUT, in_warmup=compiles_beside(run.trainer))
+    if (note := compiling_note(run.trainer)) is not None:
+        OUT.print(note, soft_wrap=True)
     if threads > (cores := usable_cores()) and run.resumed_at is not None:
         warn(
             f"The run goes on with its {threads} threads, more than the cores here ({cores}): that "

@@ -34,7 +34,8 @@ class SweepArguments:
     dry_run: bool = False
     """Only tell what would be run."""
     measure_again: bool = False
-    """Measure what an update takes on this machine even if it was measured before."""
+    """Measure what an update takes on this machine even if it was measured before, or could be
+    estimated."""
     draw: bool = False
     """Only draw from the runs that are there; nothing is trained."""
     archive: Annotated[Path | None, word("PATH")] = None

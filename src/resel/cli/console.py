@@ -52,13 +52,12 @@ def tell_files(paths: Iterable[Path]) -> None:
         OUT.print(f"Written: {path}", soft_wrap=True)
 
 
-def announce_compilation(console: Console = ERR, *, in_warmup: bool = False) -> None:
+def announce_compilation() -> None:
     """Why the first use takes a while."""
     from resel.networks import kernels_are_compiled  # what only lists things needs no networks
 
     if not kernels_are_compiled():
-        beside = " while the warm-up plays" if in_warmup else ""
-        console.print(f"Compiling kernels for this machine{beside}: about a minute, once.")
+        ERR.print("Compiling kernels for this machine: about a minute, once.")
 
 
 @contextmanager

@@ -12,12 +12,19 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from resel._process import LAUNCHER
 from resel.analysis.runs import Ended, outcome_of, result_so_far
-from resel.benchmarks import KeptCosts, UpdateCost, cost_key, measure_cost
+from resel.benchmarks import (
+    KeptCosts,
+    UpdateCost,
+    cost_key,
+    measure_cost,
+    measure_model,
+    work_of,
+)
 from resel.choices import Scale
 from resel.config import Config
 from resel.data import ReplayBuffer
@@ -50,6 +57,8 @@ class Job:
     """Updates and acting from start to end, without the simulator."""
     memory: int = 0
     disk: int = 0
+    estimated: bool = False
+    """Whether seconds and memory were not measured."""
     ended: Ended | None = None
     """How it ended, where the archive has its numbers: there is nothing to be done."""
 
@@ -101,15 +110,17 @@ def make_plan(
     kept: KeptCosts | None = None,
     tell: Callable[[str], object] | None = None,
     archive: Path | None = None,
+    estimate: bool = False,
 ) -> Plan:
     """Jobs under `out`/runs; networks below the paper's width take one thread whatever is asked.
 
-    What an update costs is measured unless it is among the `kept` costs; `tell` hears of it first.
-    Runs whose numbers are in the archive are taken from there, where numbers are enough.
+    What an update costs is measured unless it is among the `kept` costs, or may be an `estimate`
+    after them; `tell` hears of what is measured first. Runs whose numbers are in the archive are
+    taken from there, where numbers are enough.
     """
+    pricing = _Pricing(kept, tell, estimate)
     jobs: dict[Path, Job] = {}
     members: dict[str, tuple[Member, ...]] = {}
-    costs: dict[str, UpdateCost] = {}
     for experiment in experiments:
         found = []
         for setting, seed in experiment.studies[scale].runs():
@@ -126,34 +137,53 @@ def make_plan(
             if run not in jobs:
                 small = suitable_threads(0, width_of(config)) == 1
                 used = 1 if small else threads_so_far(run) or threads
-                jobs[run] = _job(
-                    run, setting, config, used, _cost_of(config, used, costs, kept, tell)
-                )
+                jobs[run] = _job(run, setting, config, used, pricing.cost_of(config, used))
         members[experiment.name] = tuple(found)
     return Plan(tuple(jobs.values()), members)
 
 
-def _cost_of(
-    config: Config,
-    threads: int,
-    known: dict[str, UpdateCost],
-    kept: KeptCosts | None,
-    tell: Callable[[str], object] | None,
-) -> UpdateCost:
-    """Measured once for all tasks that train the same network on batches of the same size."""
-    key = cost_key(config, threads)
-    if key not in known:
-        cost = kept.find(config, threads) if kept else None
-        if cost is None:
-            if tell is not None:
-                what = ", ".join(dict.fromkeys([config.method, run_label(config)]))
-                later = " (kept for later)" if kept and kept.keeps(config) else ""
-                tell(f"Measuring an update: {what}, as on {short_name(config.task)}{later}")
-            cost = measure_cost(config, threads)
-            if kept is not None:
-                kept.keep(config, threads, cost)
-        known[key] = cost
-    return known[key]
+@dataclass
+class _Pricing:
+    """What updates cost, each found once for all that train the same network on batches of the
+    same size."""
+
+    kept: KeptCosts | None
+    tell: Callable[[str], object] | None
+    estimate: bool
+    known: dict[str, UpdateCost] = field(default_factory=dict)
+
+    def cost_of(self, config: Config, threads: int) -> UpdateCost:
+        """As it was found before, or is found now."""
+        key = cost_key(config, threads)
+        if key not in self.known:
+            cost = self.kept.find(config, threads) if self.kept else None
+            if cost is None and self.kept and self.estimate:
+                cost = self._estimated(self.kept, config, threads)
+            self.known[key] = cost or self._measured(config, threads)
+        return self.known[key]
+
+    def _estimated(self, kept: KeptCosts, config: Config, threads: int) -> UpdateCost:
+        if (older := kept.find_any(config, threads)) is not None:
+            return older
+        model = kept.find_model(threads)
+        if model is None:
+            self._say("Measuring three updates, after which all others are estimated here (kept)")
+            model = measure_model(threads, measure_cost)
+            kept.keep_model(threads, model)
+        return model.estimate(work_of(config))
+
+    def _measured(self, config: Config, threads: int) -> UpdateCost:
+        what = ", ".join(dict.fromkeys([config.method, run_label(config)]))
+        later = " (kept for later)" if self.kept and self.kept.keeps(config) else ""
+        self._say(f"Measuring an update: {what}, as on {short_name(config.task)}{later}")
+        cost = measure_cost(config, threads)
+        if self.kept is not None:
+            self.kept.keep(config, threads, cost)
+        return cost
+
+    def _say(self, what: str) -> None:
+        if self.tell is not None:
+            self.tell(what)
 
 
 def _job(run: Path, setting: Setting, config: Config, threads: int, cost: UpdateCost) -> Job:
@@ -175,6 +205,7 @@ def _job(run: Path, setting: Setting, config: Config, threads: int, cost: Update
         cost.seconds * updates_planned(config, cost.schedule) + playing,
         cost.memory + 2 * buffer,  # a checkpoint copies it
         _CHECKPOINTS * (buffer + cost.saved) + _AGENTS * cost.saved + _LOGS,
+        cost.estimated,
     )
 
 
@@ -192,6 +223,16 @@ def threads_for(slots: int) -> int:
 def default_slots(gpus: int) -> int:
     """Runs side by side: one for each GPU, or else for each core."""
     return gpus or os.cpu_count() or 1
+
+
+def surely_fits(jobs: Sequence[Job], slots: int, out: Path) -> bool:
+    """Whether there is room for them side by side even if estimates of memory are too low."""
+    doubled = [replace(job, memory=2 * job.memory) if job.estimated else job for job in jobs]
+    try:
+        check_room(doubled, slots, out, "")
+    except ConfigError:
+        return False
+    return True
 
 
 def check_room(jobs: Sequence[Job], asked: int, out: Path, smaller: str) -> None:

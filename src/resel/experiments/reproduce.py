@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from resel.benchmarks import KeptCosts
 from resel.choices import EngineName, Scale
 from resel.errors import ConfigError, ReselError
+from resel.experiments._plan_words import plan_summary, plan_table
 from resel.experiments._settings import MEASURE_AGENTS, Experiment
 from resel.experiments.archive import archive_run
 from resel.experiments.engines import (
@@ -23,26 +22,24 @@ from resel.experiments.engines import (
     Ledger,
     check_reachable,
     is_finished,
-    read_state,
     run_local,
     run_ray,
     slurm_script,
 )
 from resel.experiments.outcomes import Evaluations, make_outcome
 from resel.experiments.plan import (
-    Job,
     Plan,
     check_out,
     check_room,
     default_slots,
     make_plan,
+    surely_fits,
     threads_for,
 )
 from resel.experiments.progress import SweepTable
 from resel.experiments.record import check_folder, write_record
 from resel.networks import kernels_are_compiled
 from resel.runs import available_memory
-from resel.training import duration
 
 
 @dataclass(frozen=True)
@@ -90,6 +87,16 @@ class Sweep:
         """Whether all runs go on on this machine."""
         return self.engine != "slurm" and self.ray_address is None
 
+    @property
+    def starts_here(self) -> bool:
+        """Whether runs are started on this machine."""
+        return self.here and not self.dry_run and not self.draw
+
+    @property
+    def estimates(self) -> bool:
+        """Whether estimates will do: what others are asked for, as memory, is measured."""
+        return not self.measure_again and (self.here or self.dry_run or self.draw)
+
     def __post_init__(self) -> None:
         if (self.engine == "slurm") != (self.write is not None):
             raise ConfigError("--engine slurm and --write FILE belong together: give both.")
@@ -116,8 +123,13 @@ def reproduce(sweep: Sweep, console: Console) -> int:
     kept, tell = KeptCosts(sweep.measure_again), partial(_tell_measuring, console)
     threads, out = threads_for(slots), sweep.out.absolute()
     archive = None if sweep.archive is None else sweep.archive.absolute()
-    plan = make_plan(sweep.experiments, sweep.scale, out, threads, kept, tell, archive)
+    planned = partial(make_plan, sweep.experiments, sweep.scale, out, threads, kept, tell, archive)
+    plan = planned(sweep.estimates)
     left = plan.left(is_finished)
+    guessed = sweep.starts_here and any(job.estimated for job in left)
+    if guessed and not surely_fits(left, slots, sweep.out):  # nothing is refused by an estimate
+        plan = planned(False)
+        left = plan.left(is_finished)
     console.print(plan_table(sweep, plan, left))
     console.print(plan_summary(left, slots), soft_wrap=True)
     if sweep.draw and plan.jobs and len(left) == len(plan.jobs):
@@ -133,7 +145,8 @@ def reproduce(sweep: Sweep, console: Console) -> int:
         except ConfigError as error:
             if not sweep.dry_run:
                 raise
-            console.print(f"This would be refused: {error}", soft_wrap=True, markup=False)
+            by = "By these estimates this" if any(job.estimated for job in left) else "This"
+            console.print(f"{by} would be refused: {error}", soft_wrap=True, markup=False)
     if sweep.dry_run:
         return 0
     if sweep.write is not None:
@@ -201,61 +214,6 @@ def _tell_measuring(console: Console, what: str) -> None:
     """Why a plan takes its time."""
     first = "" if kernels_are_compiled() else "; kernels are compiled first, about a minute"
     console.print(f"{what}{first}.", soft_wrap=True, markup=False)
-
-
-def plan_table(sweep: Sweep, plan: Plan, left: Sequence[Job]) -> Table:
-    """What is about to happen: by experiment, or by line of the figure where there is one."""
-    title = f"Plan{sweep.at_scale} in {sweep.out}"
-    alone = sweep.experiments[0].name if len(sweep.experiments) == 1 else None
-    table = Table(alone or "experiment", title=title, title_justify="left", box=None)
-    for column in ("runs", "of them done", "steps", "steps of evaluations left", "time left"):
-        table.add_column(column, justify="right")
-    jobs, open_runs = {job.run: job for job in plan.jobs}, {job.run for job in left}
-    parts: dict[str, dict[Path, Job]] = {} if alone else {e.name: {} for e in sweep.experiments}
-    for experiment in sweep.experiments:
-        for member in plan.members[experiment.name]:
-            name = member.setting.group if alone else experiment.name
-            parts.setdefault(name, {})[member.run] = jobs[member.run]
-    rows = [(escape(name), list(own.values())) for name, own in parts.items()]
-    for name, own in [*rows, ("[bold]all, each run once[/bold]", list(plan.jobs))]:
-        waiting = [job for job in own if job.run in open_runs]
-        time = duration(_left(waiting, "seconds")) if own else "measures time itself"
-        counts = (len(own), len(own) - len(waiting), sum(job.steps for job in own))
-        table.add_row(name, *(f"{n:,}" for n in counts), _judged(waiting), time)
-    return table
-
-
-def plan_summary(left: Sequence[Job], slots: int) -> str:
-    """What the jobs that are left take."""
-    if not left:
-        return "No run is left to be trained."
-    steps = sum(job.steps - _saved(job) for job in left)
-    seconds, side = _left(left, "seconds"), min(slots, len(left))
-    memory = sum(sorted((job.memory for job in left), reverse=True)[:slots])
-    together = f", or {duration(seconds / side)} with {side} runs side by side" if side > 1 else ""
-    return (
-        f"Left: {len(left)} {'runs' if len(left) > 1 else 'run'}, {steps:,} steps, and of "
-        f"evaluations {_judged(left)}; as measured on this machine updates and acting take "
-        f"{duration(seconds)}{together} (simulators come on top, and a busy machine takes longer). "
-        f"Memory {memory / 1e9:.1f} GB, disk {sum(job.disk for job in left) / 1e9:.1f} GB."
-    )
-
-
-def _saved(job: Job) -> int:
-    return min(read_state(job).saved, job.steps)
-
-
-def _left(jobs: Sequence[Job], what: Literal["seconds", "evaluation"]) -> float:
-    """How much of it jobs still need."""
-    return sum((getattr(job, what) or 0) * (1 - _saved(job) / job.steps) for job in jobs)
-
-
-def _judged(jobs: Sequence[Job]) -> str:
-    """How many steps of evaluations jobs still take; episodes may end earlier than they must."""
-    if any(job.evaluation is None for job in jobs):
-        return "an unknown number"
-    steps = round(_left(jobs, "evaluation"))
-    return f"at most {steps:,}" if steps else "0"
 
 
 def _write_script(path: Path, text: str) -> None:

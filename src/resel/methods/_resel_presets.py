@@ -135,7 +135,7 @@ _SMALL_FAMILIES: dict[str, Settings] = {
         "critic_episodes": 0.25,
         "exploration_epsilon": 1.0,
         "noise_hold": 4,
-    }
+    },
 }
 
 

@@ -1,8 +1,10 @@
 """Functions with weights: encoders, distributions, policies and critics, and their kernels."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+
+from torch import nn
 
 from resel.networks.actor_critic import ActorCritic, ActorCriticNetwork, ValuedPolicy
 from resel.networks.adaptable import AdaptableNetwork, AdaptablePolicy
@@ -175,11 +177,19 @@ __all__ = [
 ]
 
 
-def kernels_are_compiled() -> bool:
-    """Whether an earlier process has left the CPU kernels of this version on disk."""
+def kernels_are_compiled(networks: Iterable[nn.Module] | None = None) -> bool:
+    """Whether an earlier process has left the CPU kernels of this version on disk: those that
+    these networks need, or any where none are given."""
+    if networks is None:
+        names = {"*"}
+    else:
+        inside = (module for network in networks for module in network.modules())
+        names = {getattr(module, "cpu_kernel", "") for module in inside} - {""}
+    if not names:
+        return True
     from resel.networks.ops.cpu import numba_math  # Numba is slow to import
 
-    return numba_math.kernels_are_compiled()
+    return all(map(numba_math.is_compiled, names))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,9 @@ from resel.networks.ops.products import input_gradient, weight_gradient
 
 class EnsembleMLP(nn.Module):
     """Hidden layers with ELU and a linear output, E times, drawn independently."""
+
+    cpu_kernel: ClassVar[str] = "kernels.bias_elu"
+    """The first that it needs there."""
 
     def __init__(self, heads: int, inputs: int, width: int, layers: int, outputs: int) -> None:
         super().__init__()

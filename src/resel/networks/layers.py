@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -20,6 +21,9 @@ def xavier_linear(inputs: int, outputs: int) -> nn.Linear:
 
 class DenseELU(nn.Module):
     """elu(W x + b), with Xavier-uniform weights and zero bias."""
+
+    cpu_kernel: ClassVar[str] = "kernels.bias_elu"
+    """The first that it needs there."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()

@@ -25,6 +25,8 @@ _MINIGRID = Needs(extra="minigrid", module="minigrid")
 _MEMORY = {"S7": 7, "S9": 9, "S11": 11, "S13": 13, "S13Random": 13, "S17Random": 17}
 """Sizes of the grid, walls included, by how MiniGrid calls them."""
 _SUMMARY = "See a key or a ball, walk down the hallway, go to the same thing at its end."
+_SOLVED = 0.93
+"""95 of 100 episodes: who wastes no step has 0.977 on the smallest grid, and more on others."""
 _CELLS, _KINDS = 7 * 7, 11 + 6 + 3
 """What is seen: of each cell which object it is, which colour and which state."""
 
@@ -45,6 +47,7 @@ def tasks() -> Iterator[TaskSpec]:
             settings={**SETTINGS, "steps": 50_000, "eval_episodes": 50},
             hints={"gamma": 0.97, "image_channels": 0},
             needs=_MINIGRID,
+            threshold=_SOLVED,
         )
 
 

@@ -4,7 +4,7 @@ from resel.training.actor import Actor, PolicyState
 from resel.training.beside import Snapshot
 from resel.training.clock import duration
 from resel.training.collector import Collector
-from resel.training.compiling import compiled_beside, compiles_beside
+from resel.training.compiling import compiled_beside, compiling_note
 from resel.training.device import GPUFault, choose_device, gpu_fault
 from resel.training.divergence import ROLLBACKS, is_good
 from resel.training.env_factory import make_envs, make_task, named_envs, task_envs
@@ -53,7 +53,7 @@ __all__ = [
     "choose_device",
     "compile_kernels",
     "compiled_beside",
-    "compiles_beside",
+    "compiling_note",
     "damaged_if_wrong",
     "describe_groups",
     "duration",

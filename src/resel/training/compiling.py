@@ -26,12 +26,25 @@ _SIZES = (3, 2)
 """Of observations and actions: kernels are the same for all."""
 
 
+def compiles(trainer: Trainer) -> bool:
+    """Whether kernels that it needs were never compiled here."""
+    on_cpu = trainer.learner.device.type == "cpu"
+    return on_cpu and not kernels_are_compiled(trainer.learner.networks.values())
+
+
 def compiles_beside(trainer: Trainer) -> bool:
     """Whether there are kernels to compile, a warm-up to do it in and a core to do it on."""
-    warmup = trainer.config.training.warmup_steps
-    if trainer.learner.device.type != "cpu" or trainer.step >= warmup or _cores() < 2:
+    if trainer.step >= trainer.config.training.warmup_steps or _cores() < 2:
         return False
-    return not kernels_are_compiled()
+    return compiles(trainer)
+
+
+def compiling_note(trainer: Trainer) -> str | None:
+    """Why the first run takes a while, for people; None for any later one."""
+    if not compiles(trainer):
+        return None
+    beside = " while the warm-up plays" if compiles_beside(trainer) else ""
+    return f"Compiling kernels for this machine{beside}: about a minute, once."
 
 
 @contextmanager
@@ -44,13 +57,17 @@ def compiled_beside(trainer: Trainer) -> Iterator[list[Callback]]:
     if not compiles_beside(trainer):
         yield []
         return
-    process = subprocess.Popen(
-        _COMMAND,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    try:
+        process = subprocess.Popen(
+            _COMMAND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+    except OSError:  # as in a program that Python is a part of, and no command
+        yield []
+        return
     assert process.stdin is not None
     given = {"config": trainer.config.to_json(), "discrete": trainer.learner.dims.discrete}
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 from torch import Tensor, nn
 
@@ -31,6 +31,9 @@ class GatedSettings:
 
 class GRUEncoder(Encoder):
     """Gated recurrent unit, `n_layers` layers deep."""
+
+    cpu_kernel: ClassVar[str] = "kernels.gru_forward"
+    """The first that it needs there."""
 
     def __init__(self, inputs: int, width: int, n_layers: int) -> None:
         super().__init__()

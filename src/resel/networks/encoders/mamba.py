@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -224,6 +224,9 @@ def _normed(norm: nn.Module, x: Tensor) -> Tensor:
 
 class MambaEncoder(Encoder):
     """One or more blocks (norm, mixer, residual), then the feed-forward part or a readout."""
+
+    cpu_kernel: ClassVar[str] = "scan.forward"
+    """That of its longest part there, after all others that go forward."""
 
     def __init__(
         self,

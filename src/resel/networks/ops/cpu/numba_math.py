@@ -40,12 +40,12 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     return compiled
 
 
-def kernels_are_compiled() -> bool:
-    """Whether an earlier process has left compiled kernels of this version on disk."""
+def is_compiled(name: str = "*") -> bool:
+    """Whether a process has left a kernel of this version on disk, `FILE.FUNCTION` or any."""
     from resel.networks.ops.cpu import kernels
 
     folder = Path(kernels.bias_elu._cache.cache_path)  # type: ignore[attr-defined]
-    return any(folder.glob(f"*{_helper_digest()}*.nbi"))
+    return any(folder.glob(f"{name}_{_helper_digest()}-*.nbi"))
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
