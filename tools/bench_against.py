@@ -38,8 +38,11 @@ _TAKEN = ("steps", "minutes", "processor_minutes")
 
 def told_by(checkout: Path, words: Sequence[str]) -> dict[str, Any]:
     """What one `resel bench` of a checkout says."""
-    own = {**os.environ, "PYTHONPATH": str(checkout / "src")}
-    command = [sys.executable, "-m", "resel", "bench", *words, "--json"]
+    source = checkout / "src"
+    own = {**os.environ, "PYTHONPATH": str(source)}
+    # Checkouts from before there was a `python -m resel` have one room below.
+    module = "resel" if (source / "resel" / "__main__.py").exists() else "resel.cli"
+    command = [sys.executable, "-m", module, "bench", *words, "--json"]
     told = subprocess.run(command, env=own, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, Any] = json.loads(told.stdout)
     return found
