@@ -9,7 +9,9 @@ from types import ModuleType
 
 import pytest
 
+from resel.config import Config
 from resel.methods import Method, own_methods
+from resel.tasks import all_tasks
 
 ROOT = Path(__file__).parents[2]
 _SECTIONS = (
@@ -20,6 +22,7 @@ _SECTIONS = (
     "## Curve",
 )
 _LEAST_SENTENCES = 3
+_PRESETS = ("paper", "released", "small")
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +57,48 @@ def test_a_page_opens_with_what_the_method_is(method: Method, writer: ModuleType
     title, opening, _ = text.split("\n\n", 2)
     assert title.startswith("# ")
     assert len(re.findall(r"[.!?](?=\s|$)", opening)) >= _LEAST_SENTENCES
+
+
+def _named(page: Path, *, small: bool, linked: bool = False) -> set[str]:
+    """What its settings name in the rows of the preset `small`, or in all others.
+
+    A row that leads to the page of another method is all that such rows say there.
+    """
+    section = re.search(r"^## Settings$(.*?)^## ", page.read_text(encoding="utf-8"), re.M | re.S)
+    assert section is not None
+    rows = [row for row in section[1].splitlines() if ("preset `small`" in row) == small]
+    text = "\n".join(rows)
+    others = [] if linked else re.findall(r"\]\(([\w-]+\.md)\)", text)
+    names = set(re.findall(r"`(\w+)`", text))
+    return names.union(*(_named(page.parent / other, small=small, linked=True) for other in others))
+
+
+def _set_by_presets(method: Method, *, small: bool) -> set[str]:
+    """What `small` sets besides the bare `paper`, or what the others set besides the defaults.
+
+    On small tasks `paper` is `small`. What a task says to every method is on the task's page.
+    """
+    usual = Config.build("", {"method": method.name}).flat()
+    if small:
+        usual |= method.preset(None, "paper") or {}
+    found = set()
+    for task in (None, *all_tasks()):
+        hints = task.hints if task is not None else {}
+        for name in _PRESETS:
+            preset = method.preset(task, name)
+            if preset is None or (preset == method.preset(task, "small")) != small:
+                continue
+            own = {key for key, value in preset.items() if usual.get(key) != value}
+            found |= {key for key in own if key not in hints or hints[key] != preset[key]}
+    return found
+
+
+@pytest.mark.parametrize("small", [False, True], ids=["paper", "small"])
+@pytest.mark.parametrize("method", own_methods(), ids=lambda method: method.name)
+def test_a_page_names_what_the_presets_set(method: Method, small: bool, writer: ModuleType) -> None:
+    page = writer.FOLDER / writer.page_of(method)
+    left = _set_by_presets(method, small=small) - _named(page, small=small)
+    assert not left, f"the settings of {page.name} do not name {', '.join(sorted(left))}"
 
 
 def test_every_page_is_that_of_one_method(writer: ModuleType) -> None:
