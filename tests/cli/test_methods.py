@@ -98,6 +98,20 @@ def test_meanings_of_fields_and_of_inherited_ones(capsys: Any) -> None:
     assert "unseen" not in field_meanings(made)
 
 
+def test_what_acting_sees_is_told_of_both_kinds_of_encoders() -> None:
+    """One is handed on from step to step, the other sees the newest `window` steps."""
+    told_of = {True: "a memory is kept for the whole episode", False: "an encoder with a `window`"}
+    seen = set()
+    for method in methods()[0]:
+        text = field_meanings(method.settings).get("context_length", "")
+        if method.encoder is not None and "In acting" in text:
+            spec = encoder_spec(method.encoder)
+            assert told_of[spec.carries_on] in text, method.name
+            assert spec.carries_on or hasattr(spec.settings, "window")
+            seen.add(spec.carries_on)
+    assert seen == {True, False}
+
+
 def test_one_by_its_name_and_those_for_some_actions(capsys: Any) -> None:
     assert main(["methods", "td7"]) == 0
     shown = capsys.readouterr().out

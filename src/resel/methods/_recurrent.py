@@ -18,7 +18,8 @@ class RecurrentSettings(EncoderRate):
     batch_windows: Count = 64
     """Windows in a batch, drawn uniformly over all steps at which one can begin."""
     context_length: Count = 64
-    """Steps of a window. It begins without a memory; acting keeps it for the whole episode."""
+    """Steps of a window, which begins with nothing before it. In acting a memory is kept for the
+    whole episode; an encoder with a `window` sees that many of the newest steps."""
 
     def __post_init__(self) -> None:
         EncoderRate.__post_init__(self)
