@@ -58,3 +58,19 @@ def test_refused_before_anything_is_written(
     run = tmp_path / "run"
     assert said in refused(capsys, "train", task, *TINY, *flags, "--run-dir", str(run))
     assert not run.exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ("Pendulum-v1", "which this environment does not tell"),
+        (TASK, "raise it, or steps (--steps), from which the preset auto takes it, to 4,000"),
+    ],
+)
+def test_what_the_steps_leave_too_small_is_told_where_they_are_what_stands_against_it(
+    task: str, said: str, tmp_path: Path, capsys: Any
+) -> None:
+    words = ["--method", "promp", "--preset", "auto", "--steps", "3000"]
+    told = refused(capsys, "train", task, *words, "--run-dir", str(tmp_path / "run"))
+    assert said in told and not (tmp_path / "run").exists()
+    assert ("buffer_steps=3,000" in told) == (task == TASK)

@@ -286,6 +286,8 @@ class Silent(HiddenGoals):
         ("promp", lambda: HiddenGoals(obeys=False), {}, EnvironmentFault, "was asked for task"),
         ("promp", HiddenGoals, {"num_envs": 1}, ConfigError, "num_envs=1: promp learns from sev"),
         ("promp", HiddenGoals, {"buffer_steps": 99}, ConfigError, "buffer_steps=99 is too small"),
+        ("promp", HiddenGoals, {"buffer_steps": 99}, ConfigError, "twice as many: raise it to 160"),
+        ("promp", Silent, {"buffer_steps": 99}, ConfigError, "this environment does not tell"),
         ("promp", HiddenGoals, {"latent_size": 3}, ConfigError, "it belongs to the methods pearl"),
     ],
 )

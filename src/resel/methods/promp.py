@@ -126,10 +126,13 @@ class ProMPLearner(Learner):
                 "each environment: raise it, to 40 as its source has it or to 10 for a small task."
             )
         if training.buffer_steps < 2 * self._steps:
+            raised = "it"
+            if training.buffer_steps == training.steps:
+                raised = "it, or steps (--steps), from which the preset auto takes it,"
             return (
                 f"buffer_steps={training.buffer_steps:,} is too small: both phases of all tasks "
                 f"are {self._steps:,} steps (2 x phase_steps x num_envs), and promp needs room for "
-                f"twice as many: raise it to {2 * self._steps:,}, or lower phase_steps."
+                f"twice as many: raise {raised} to {2 * self._steps:,}, or lower phase_steps."
             )
         return None
 

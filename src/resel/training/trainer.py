@@ -176,10 +176,11 @@ class Trainer:
 
     def check_settings(self) -> None:
         """Refuse settings, or environments, that suffice to act but not to learn."""
+        for env in self._envs:  # first: no setting helps where it is not told what it learns from
+            self.learner.check_told(env.told)
         if why := self.learner.cannot_learn():
             raise ConfigError(why)
         for env in self._envs:
-            self.learner.check_told(env.told)
             check_learned(self.learner, env)
 
     @property
