@@ -221,6 +221,14 @@ def test_a_method_that_cannot_learn_there_is_refused_first(
         (["--settings", "seed=4"], "--settings seed=... has a flag of its own: --seeds"),
         (["--settings", "steps=9"], "has a flag of its own: --steps"),
         (["--settings", "gama=0.9"], "has a setting 'gama': did you mean 'gamma'?"),
+        (
+            ["--encoder", "gru"],
+            "None of the methods compared has a context encoder: leave --encoder out.",
+        ),
+        (
+            ["--methods", "resel,td7,resel"],
+            "resel is named more than once among --methods: name it once",
+        ),
         (["--eval-every", "0"], "Nothing is compared with eval_every=0"),
         (["--eval-episodes", "0"], "eval_episodes=0"),
         (["--draw"], "There is nothing to draw"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,7 +47,12 @@ def comparison(
         raise ConfigError(f"--seeds {seeds} is too small: it must be at least 1.")
     if threshold is not None and not math.isfinite(threshold):
         raise ConfigError(f"--threshold {threshold} is no return: give a finite number.")
-    chosen = [get_method(m) for m in dict.fromkeys(methods)]
+    if twice := [name for name, times in Counter(methods).items() if times > 1]:
+        raise ConfigError(
+            f"{twice[0]} is named more than once among --methods: name it once; --seeds says how "
+            "often each method is trained."
+        )
+    chosen = [get_method(name) for name in methods]
     presets = _presets([method.name for method in chosen], task, preset)
     first = _config(chosen[0].name, task, presets[chosen[0].name], given)
     measured = {name: getattr(first.training, name) for name in _ALIKE}
@@ -62,10 +68,13 @@ def comparison(
         planned.append(Setting(task, own, method.title, preset=preset, method=method.name))
     for name in given:
         if not any(name in setting.overrides for setting in planned):
+            if name == "encoder":
+                raise ConfigError(
+                    "None of the methods compared has a context encoder: leave --encoder out."
+                )
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else "leave it out."
-            what = "a context encoder" if name == "encoder" else f"a setting {name!r}"
-            raise ConfigError(f"None of the methods compared has {what}: {hint}")
+            raise ConfigError(f"None of the methods compared has a setting {name!r}: {hint}")
     spec = get_task(task)
     if threshold is None and spec is not None:
         threshold = spec.threshold
