@@ -84,15 +84,19 @@ _SMALL: Settings = {
 }
 _SETTLING: Settings = {"lr_final_scale": 0.1}
 """Where all is learned in the first half of the steps: the second is for what holds."""
+_TRYING: Settings = {
+    "critic_entropy": False,
+    "policy_kl": "forward",
+    "critic_episodes": 0.5,
+    "deviation_episodes": 0.25,
+}
+"""Discrete actions: a policy that is sure goes on trying."""
 _LOUD: Settings = {
     # A cart that balances sees nothing else any more, forgets what it is that it avoids, and
     # falls. Some episodes that push it about at random go on showing that.
     "exploration_epsilon": 1.0,
     "noise_hold": 15,
-    "critic_episodes": 0.5,
-    "deviation_episodes": 0.25,
-    "critic_entropy": False,
-    "policy_kl": "forward",
+    **_TRYING,
     # What a push leads to is the end of the track, a hundred steps ahead.
     "gamma": 0.99,
     "td_lambda": 0.9,
@@ -119,10 +123,7 @@ _SMALL_TASKS: dict[str, Settings] = {
         "batch_steps": 420,
         # The critic knows after some thousand steps that the turn it knows pays for one cue alone;
         # the policy, for which all turns are then worth the same, does not learn the cue from that.
-        "critic_entropy": False,
-        "policy_kl": "forward",
-        "critic_episodes": 0.5,
-        "deviation_episodes": 0.25,
+        **_TRYING,
     },
 }
 _SMALL_FAMILIES: dict[str, Settings] = {
