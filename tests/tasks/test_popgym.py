@@ -154,6 +154,13 @@ def test_settings() -> None:
     assert (settings["eval_every"], settings["eval_episodes"]) == (1000, 10)
     for spec in FAMILY:  # a step earns about the same everywhere
         assert spec.hints["reward_scale"] / spec.horizon == pytest.approx(0.2)
+        own = task_settings(spec.id)
+        assert (own["updates_per_step"], own["exploration_fraction"]) == (0.25, 0.6)
+        moves, box = "Pole" in spec.id or "pole" in spec.id, "Pendulum" in spec.id
+        assert (own.get("td_lambda", 0.0) > 0) == moves, "what is done now is felt later"
+        assert (own["gamma"] == 0.95) == (not moves and not (box and spec.horizon > 100))
+        assert (own.get("noise_hold", 1) > 1) == (moves or box)
+        assert own.get("policy_kl", "reverse") == ("reverse" if box else "forward")
 
 
 def test_bad_input() -> None:

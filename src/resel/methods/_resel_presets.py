@@ -127,8 +127,6 @@ _SMALL_TASKS: dict[str, Settings] = {
     },
 }
 _SMALL_FAMILIES: dict[str, Settings] = {
-    # Cards are learned from as many episodes with a quarter of the updates, in half the time.
-    "POPGym": {"updates_per_step": 0.25},
     # Mazes with a cue as well, but one that is met only by turning round.
     "MiniGrid": {
         **_SMALL_TASKS["TMaze-v0"],
@@ -140,11 +138,46 @@ _SMALL_FAMILIES: dict[str, Settings] = {
 }
 
 
+_POPGYM: Settings = {
+    # As many episodes are needed with a quarter of the updates.
+    "updates_per_step": 0.25,
+    # What counts are the episodes of the training itself (MMER).
+    "exploration_fraction": 0.6,
+    **_SETTLING,
+}
+_CHOOSING: Settings = {**_TRYING, "exploration_epsilon": 1.0}
+
+
+def _popgym(task: TaskSpec) -> Settings:
+    """One preset for all worlds, but for what tells control from cards, arms and boards.
+
+    Where something moves it is as `auto` chooses, but for whole episodes: random pushes are to
+    add up, and what they lead to lies ahead. Where every step is a new guess neither helps.
+    """
+    box = "Pendulum" in task.id
+    settings = {**_POPGYM, **({} if box else _CHOOSING)}
+    if "normalize_observations" not in task.hints:  # cards, arms, boards
+        return settings
+    return {
+        **settings,
+        **({} if box else {"td_lambda": 0.9}),
+        "noise_hold": max(1, task.horizon // 32),
+        "batch_steps": min(4 * task.horizon, 2000),
+    }
+
+
+def _own_settings(task: TaskSpec) -> Settings:
+    """What is known of a small task beyond its family."""
+    if task.family == "POPGym":
+        return _popgym(task)
+    return _SMALL_TASKS.get(task.id) or _SMALL_FAMILIES.get(task.family, {})
+
+
 def preset(task: TaskSpec | None, name: str) -> Mapping[str, Any] | None:
     """The settings of a task that the preset `name` brings; None if there is no such preset."""
     if task is None:
         return {"paper": {}, "small": _SMALL}.get(name)
-    small = _SMALL_TASKS.get(task.id) or _SMALL_FAMILIES.get(task.family, {})
+    small = _own_settings(task)
     if name == "small":
         return {**_SMALL, **task.hints, **small}
     own = _PAPER_TASKS.get(task.id) or small

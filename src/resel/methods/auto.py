@@ -19,6 +19,7 @@ from resel.config import SizeName
 from resel.envs import AnyEnv, CheckedEnv, ImageShape, own_limit
 from resel.methods.registry import Method
 from resel.networks import fitting_convolutions
+from resel.tasks import usual_gamma
 
 STEPS = 50_000
 """Of a training for which nobody says how long it is to be."""
@@ -107,11 +108,10 @@ def _of_length(small: dict[str, Any], paper: dict[str, Any], steps: int) -> Iter
 
 def _of_episodes(method: Method, world: World) -> Iterator[Choice]:
     horizon = world.horizon or _HORIZON
-    gamma = round(1 - 5 / min(max(horizon, 100), 500), 3)
     reason = f"episodes of up to {horizon:,} steps"
     if world.horizon is None:
         reason = f"taken as {reason}: they have no declared end (max_episode_steps)"
-    yield Choice("gamma", gamma, reason)
+    yield Choice("gamma", usual_gamma(horizon), reason)
     whole = getattr(method.settings, "context_length", _WHOLE) is None
     if whole and world.horizon is not None and horizon > _WHOLE:
         window = min(max(64, horizon // 4), 500)

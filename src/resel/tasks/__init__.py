@@ -15,7 +15,7 @@ from resel.tasks.registry import (
     make_env,
     register_tasks,
 )
-from resel.tasks.spec import Needs, TaskSpec
+from resel.tasks.spec import Needs, TaskSpec, usual_gamma
 from resel.tasks.tmaze import TMazeEnv
 from resel.tasks.vectors import make_vector
 
@@ -37,6 +37,7 @@ __all__ = [
     "mask",
     "short_name",
     "source_digest",
+    "usual_gamma",
 ]
 
 register_tasks()

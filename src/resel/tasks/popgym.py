@@ -14,7 +14,7 @@ import gymnasium
 
 from resel.tasks.simulators import load
 from resel.tasks.small import SETTINGS
-from resel.tasks.spec import Needs, TaskSpec
+from resel.tasks.spec import Needs, TaskSpec, usual_gamma
 from resel.tasks.strict import Sealed, check_render_mode
 
 MODULE_PREFIX = "popgym.envs:"
@@ -37,6 +37,8 @@ class _World(NamedTuple):
     action_sizes: tuple[int, int, int]
     horizons: tuple[int, int, int]
     ends_itself: bool = False
+    moves: bool = False
+    """Control: what is done now is felt later."""
 
 
 _SUITS = (4, 4, 4)
@@ -71,26 +73,31 @@ _WORLDS = (
         "PositionOnlyCartPole",
         "Balance a pole on a cart seeing only the positions.",
         *(_TWO, _TWO, (200, 400, 600)),
+        moves=True,
     ),
     _World(
         "VelocityOnlyCartpole",
         "Balance a pole on a cart seeing only the velocities.",
         *(_TWO, _TWO, (200, 400, 600)),
+        moves=True,
     ),
     _World(
         "PositionOnlyPendulum",
         "Swing up a pendulum seeing only the angle.",
         *(_TWO, _ONE, (200, 150, 100)),
+        moves=True,
     ),
     _World(
         "NoisyPositionOnlyCartPole",
         "Balance a pole on a cart seeing only the positions, with noise.",
         *(_TWO, _TWO, (200, 200, 200)),
+        moves=True,
     ),
     _World(
         "NoisyPositionOnlyPendulum",
         "Swing up a pendulum seeing only the angle, with noise.",
         *(_TWO, _ONE, (200, 200, 200)),
+        moves=True,
     ),
     _World(
         "MultiarmedBandit",
@@ -138,10 +145,15 @@ def tasks() -> Iterator[TaskSpec]:
                 action_size=world.action_sizes[i],
                 settings={**SETTINGS, "steps": 50_000},
                 # Returns lie in [-1, 1], so a step earns about 1 / horizon: here 0.2.
-                hints={"gamma": 0.95, "reward_scale": world.horizons[i] / 5},
+                hints={"gamma": 0.95, "reward_scale": world.horizons[i] / 5}
+                | (_moving(world.horizons[i]) if world.moves else {}),
                 needs=_POPGYM,
                 threshold=_SOLVED if world.name in _CERTAIN else None,
             )
+
+
+def _moving(horizon: int) -> dict[str, Any]:
+    return {"gamma": usual_gamma(horizon), "normalize_observations": True}
 
 
 def popgym_env(world: str, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
