@@ -43,10 +43,6 @@ _OTHERS = (
 _HARDER = ("RepeatPreviousMedium",)
 _THREE_SEEDS = _PUBLISHED[:3]
 """Tasks with three seeds, and without a memory as well."""
-_HELD = 0.999
-_BETWEEN = 50
-"""Episodes between two evaluations of a run that may end early: of three in a row, the first and
-the last are then as far apart as the episodes MMER is taken over."""
 
 
 def tmaze_study(scale: Scale) -> Study:
@@ -88,7 +84,7 @@ def privileged_study(scale: Scale) -> Study:
 
 
 def popgym_study(scale: Scale) -> Study:
-    """POPGym's easy tasks with one preset; runs whose maximum is held may end early."""
+    """POPGym's easy tasks with one preset; all runs take all steps, as exploration ends late."""
     if scale == "smoke":
         settings = _popgym(_PUBLISHED[:1], ("mamba", "mlp"), (1,), _BRIEF)
         return Study(tuple(settings), (1,), numbers={"last_episodes": 10})
@@ -102,7 +98,7 @@ def popgym_study(scale: Scale) -> Study:
         )
         for setting in _popgym(tasks, encoders, seeds)
     )
-    return Study(every, (1, 2, 3), numbers={"last_episodes": 50, "held": _HELD})
+    return Study(every, (1, 2, 3), numbers={"last_episodes": 50})
 
 
 def _popgym(
@@ -113,17 +109,9 @@ def _popgym(
 ) -> Iterator[Setting]:
     for name in names:
         task = f"popgym-{name}-v0"
-        base = _until_held(task) if overrides is None else overrides
+        base = overrides or {}
         for encoder in encoders:
             yield Setting(task, {**base, "encoder": encoder}, encoder, seeds=seeds)
-
-
-def _until_held(task: str) -> dict[str, Any]:
-    """Ends a run early where the maximum is known."""
-    spec = _spec(task)
-    if spec.threshold is None:
-        return {}
-    return {"stop_return": _HELD, "eval_every": _BETWEEN * spec.horizon}
 
 
 def _spec(task: str) -> TaskSpec:

@@ -204,6 +204,4 @@ def _mmer_text(experiment: Experiment, study: Study, rows: Sequence[Row]) -> str
         "interquartile mean in brackets; of a single seed, its number.",
         POPGYM_SOURCE,
     ]
-    if held := study.numbers.get("held"):
-        notes.append(f"A run ends early once three evaluations in a row reach {held} (of 1).")
     return page(experiment.title, head, lines, *notes)
