@@ -10,12 +10,14 @@ those of this checkout over the other.
 
 `solve` takes hours: there a round is a seed (from --first-seed on), and each task is tried by the
 one and then by the other. Attempts are paired by task, method and seed, and told as they end.
-With --runs FOLDER each checkout keeps its runs in a folder of its own there.
+With --runs FOLDER each checkout keeps its runs in a folder of its own there, and the same command
+takes them up again. --csv FILE (in front, too) writes what is told, for solve a line an attempt.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import statistics
@@ -100,17 +102,19 @@ def _attempts_of(checkout: Path, words: Sequence[str]) -> dict[tuple[Any, ...], 
     return {tuple(attempt.get(name) for name in _VARIED): attempt for attempt in found}
 
 
-def show_pairs(pairs: Iterator[Pair]) -> int:
-    """A paragraph for each pair, and one for each method on a task; how many pairs."""
+def show_pairs(pairs: Iterator[Pair]) -> list[dict[str, Any]]:
+    """A paragraph for each pair, and one for each method on a task; all attempts, by side."""
     together: dict[str, list[Pair]] = {}
+    rows = []
     for theirs, ours in pairs:
         title = _title(ours)
         together.setdefault(title, []).append((theirs, ours))
+        rows += [{"checkout": "other", **theirs}, {"checkout": "this", **ours}]
         _show_sides(f"{title}, seed {ours['seed']}", [theirs], [ours])
     for title, found in together.items():
         both = [theirs for theirs, _ in found], [ours for _, ours in found]
         _show_sides(f"{title}: medians of {len(found)}, unsolved ones with all they took", *both)
-    return sum(map(len, together.values()))
+    return rows
 
 
 def _title(attempt: Attempt) -> str:
@@ -138,6 +142,7 @@ def main(words: Sequence[str]) -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--csv", type=Path)
     parser.add_argument("checkout", type=Path)
     parser.add_argument("bench", nargs=argparse.REMAINDER, help="a part of `resel bench`, flags")
     given = parser.parse_args(words)
@@ -150,7 +155,7 @@ def main(words: Sequence[str]) -> int:
     part, *flags = given.bench
     print(f"{'':28}{'other':>10}{'this':>10}{'ratio':>8}", flush=True)
     if part == "solve":
-        count = show_pairs(solve_in_turn(given.checkout, flags, given.rounds))
+        rows = show_pairs(solve_in_turn(given.checkout, flags, given.rounds))
     else:
         try:
             found = compare(given.checkout, given.bench, given.rounds)
@@ -159,10 +164,20 @@ def main(words: Sequence[str]) -> int:
             parser.error(f"`resel bench` failed (exit code {code}): what it said is above.")
         for figures in found:
             _show(*figures)
-        count = len(found)
-    if not count:
+        rows = [dict(zip(("figure", "other", "this"), figures, strict=True)) for figures in found]
+    if not rows:
         parser.error(f"`resel bench {part}` has no figures that both checkouts give.")
+    if given.csv is not None:
+        _write(given.csv, rows)
     return 0
+
+
+def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    columns = dict.fromkeys(name for row in rows for name in row)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(columns))
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import runpy
 import subprocess
 from pathlib import Path
@@ -62,7 +63,8 @@ def test_attempts_are_paired(
 
     monkeypatch.setitem(tool["measure"].__globals__, "told_by", told_by)
     words = ["solve", "--tasks", "A-v0", "B-v0", "--steps", "500", "--runs", "kept"]
-    assert tool["main"](["--rounds", "2", str(other), *words]) == 0
+    kept = tmp_path / "pairs.csv"
+    assert tool["main"](["--rounds", "2", "--csv", str(kept), str(other), *words]) == 0
     order = [("A-v0", 1), ("B-v0", 1), ("A-v0", 2), ("B-v0", 2)]
     assert calls == [(checkout, *both) for both in order for checkout in (other, ROOT)]
     told = capsys.readouterr()
@@ -78,6 +80,14 @@ def test_attempts_are_paired(
     both = lines.index("A-v0, resel: medians of 2, unsolved ones with all they took")
     assert lines[both + 1 : both + 3] == ["solved 1 of 2 1 of 2", "steps 30,000 15,000 0.500"]
     assert any(line.startswith("B-v0, resel: medians of 1,") for line in lines)
+    with kept.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["checkout"], row["task"], row["seed"]) for row in rows] == [
+        (side, *both)
+        for both in (("A-v0", "1"), ("B-v0", "1"), ("A-v0", "2"))
+        for side in ("other", "this")
+    ]
+    assert [row["steps"] for row in rows[:2]] == ["20000", "10000"]
     for wrong, why in ((["--repetitions", "2"], "a round is a seed"), ([], "--tasks")):
         with pytest.raises(SystemExit):
             tool["main"]([str(other), "solve", *(["--tasks", "A-v0"] if wrong else []), *wrong])
