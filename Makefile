@@ -60,6 +60,7 @@ docs: $(STAMP)  ## build the documentation into site/ (warnings are errors)
 test-gpu: $(STAMP)  ## on a machine with a GPU: every kernel on it, and agents that learn there
 	@echo "==> Looking at this installation"
 	@$(BIN)/resel doctor
+	@$(BIN)/python -c 'import os, sys, torch; wanted = os.environ.get("RESEL_TEST_DEVICE", "cuda"); sys.exit(wanted.startswith("cuda") and not torch.cuda.is_available())' || { echo "No GPU was found ('devices' above says why): nothing was tested on one." >&2; exit 1; }
 	@echo "==> Running the tests of devices"
 	@$(BIN)/python -m pytest -q -rs -m gpu
 
@@ -83,8 +84,10 @@ bench: $(STAMP)  ## measure speed and memory on this machine (it should be quiet
 		echo "==> Measuring: $$part"; \
 		$(BIN)/resel bench $$part --out docs/results/performance || exit 1; \
 	done
-	@echo "==> Measuring: methods"
-	@$(BIN)/resel bench methods --out docs/results/performance
+	@echo "==> Measuring: methods, without hidden tasks and with them"
+	@$(BIN)/resel bench methods --out docs/results/performance/methods
+	@$(BIN)/resel bench methods --task Pendulum-gravity-v0 \
+		--out docs/results/performance/methods/gravity
 	@echo "==> Measuring: update of a gru, and of a tiny mamba agent"
 	@$(BIN)/resel bench update --encoder gru --out docs/results/performance/gru
 	@$(BIN)/resel bench update --size tiny --task Pendulum-V-v0 --batch-steps 1000 \

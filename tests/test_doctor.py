@@ -80,6 +80,18 @@ def test_extras_of_extras_are_looked_at() -> None:
     assert any(name.startswith("pygame") for name in found), found
 
 
+def test_a_package_of_an_extra_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {finding.what: finding.text for finding in doctor._extras()}
+    for extra, text in texts.items():
+        words = text.split(": pip install")[0].removeprefix("without ").split(", ")
+        assert len(words) == len({word.split()[0] for word in words}), extra
+    asked = [Requirement(text) for text in ("numpy>=1", "NumPy>=99", "no-such", "No_Such>=1")]
+    monkeypatch.setattr(doctor, "_of_extra", lambda package, extra: asked)
+    numpy, absent = doctor._parts("some")
+    assert numpy.state == "bad" and ">=99 is needed" in numpy.text
+    assert (absent.what, absent.state) == ("no-such", "missing")
+
+
 @pytest.mark.parametrize("state", ["good", "note", "bad"])
 def test_why_there_is_no_gpu(state: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "gpu_fault", lambda: GPUFault("torch finds none", state))

@@ -16,6 +16,7 @@ from typing import Literal
 
 import torch
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from resel.benchmarks import cache_folder
 from resel.errors import ReselError
@@ -189,7 +190,7 @@ def _extras() -> Iterator[Finding]:
     for extra in extras or []:
         if extra in _NOT_FOR_USERS:
             continue
-        parts = [_package(needed, "extras", "missing") for needed in _of_extra("resel", extra)]
+        parts = _parts(extra)
         absent = [part.what for part in parts if part.state == "missing"]
         if wrong := [f"{part.what} {part.text}" for part in parts if part.state == "bad"]:
             yield Finding("extras", extra, "note", "; ".join(wrong))
@@ -198,6 +199,18 @@ def _extras() -> Iterator[Finding]:
             yield Finding("extras", extra, "missing", text)
         else:
             yield Finding("extras", extra, "good", ", ".join(f"{p.what} {p.text}" for p in parts))
+
+
+def _parts(extra: str) -> list[Finding]:
+    """The packages of an extra, each once: of two that ask for one, who is not content counts."""
+    found: dict[str, Finding] = {}
+    for needed in _of_extra("resel", extra):
+        part = _package(needed, "extras", "missing")
+        if part.state == "bad":
+            found[canonicalize_name(needed.name)] = part
+        else:
+            found.setdefault(canonicalize_name(needed.name), part)
+    return list(found.values())
 
 
 def _simulators() -> Iterator[Finding]:

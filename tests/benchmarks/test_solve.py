@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,7 @@ import pytest
 from fake_runs import write_run
 
 from resel.benchmarks import _attempts
+from resel.benchmarks._calls import Done
 from resel.cli import main
 
 
@@ -20,7 +25,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The commands of the runs, which end at once: seed 2 unsolved."""
     commands: list[list[str]] = []
 
-    def call(words: list[str]) -> _attempts.Done:
+    def call(words: list[str]) -> Done:
         commands.append(words)
         seed = int(words[words.index("--seed") + 1])
         wanted = float(words[words.index("--stop-return") + 1])
@@ -35,7 +40,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
             wall_seconds=60.0 * seed,
             cpu_seconds=30.0 * seed,
         )
-        return _attempts.Done(0, "", "", 0.0, 0.0)
+        return Done(0, "", "", 0.0, 0.0)
 
     monkeypatch.setattr(_attempts, "call", call)
     return commands
@@ -69,7 +74,7 @@ def test_counts(started: list[list[str]], tmp_path: Path, capsys: Any) -> None:
 def test_a_run_that_diverges_or_fails_counts_as_unsolved(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
 ) -> None:
-    def call(words: list[str]) -> _attempts.Done:
+    def call(words: list[str]) -> Done:
         seed, run = int(words[words.index("--seed") + 1]), Path(words[words.index("--run-dir") + 1])
         lines = [
             {"step": step, "kind": "eval", "return_mean": mean}
@@ -78,14 +83,14 @@ def test_a_run_that_diverges_or_fails_counts_as_unsolved(
         took = {"steps": 2500, "wall_seconds": 120.0, "cpu_seconds": 60.0}
         if seed == 1:
             write_run(run, lines, "diverged", **took, held_return=None, fault="Q is NaN.")  # type: ignore[arg-type]
-            return _attempts.Done(3, "", "Error: Q is NaN.", 120.0, 60.0)
+            return Done(3, "", "Error: Q is NaN.", 120.0, 60.0)
         if seed == 2:  # it was killed, and its directory has no result
             write_run(run, lines, status=None)
-            return _attempts.Done(-9, "", "killed by signal 9", 90.0, 30.0)
+            return Done(-9, "", "killed by signal 9", 90.0, 30.0)
         if seed == 3:
-            return _attempts.Done(2, "", "Error: no.", 6.0, 3.0)
+            return Done(2, "", "Error: no.", 6.0, 3.0)
         write_run(run, lines, **took, held_return=-200.0)  # type: ignore[arg-type]
-        return _attempts.Done(0, "", "", 120.0, 60.0)
+        return Done(0, "", "", 120.0, 60.0)
 
     monkeypatch.setattr(_attempts, "call", call)
     words = ["--tasks", "Pendulum-V-v0", "--repetitions", "4", "--out", str(tmp_path)]
@@ -102,13 +107,6 @@ def test_a_run_that_diverges_or_fails_counts_as_unsolved(
         ("failed", False, 0, 0.1, None, None, "Error: no."),
         ("solved", True, 2500, 2.0, -300.0, None, None),
     ]
-
-
-def test_a_command_that_fails_is_described() -> None:
-    done = _attempts.call([sys.executable, "-c", "import sys; sys.exit('it was so')"])
-    assert (done.code, done.fault) == (1, "it was so") and done.seconds > 0
-    program = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
-    assert _attempts.call([sys.executable, "-c", program]).fault == "killed by signal 9"
 
 
 def test_settings_reach_the_runs(started: list[list[str]], capsys: Any) -> None:
@@ -181,6 +179,8 @@ def test_thresholds(task: str, threshold: float, started: list[list[str]]) -> No
     [
         (["--tasks", "AntDir-v0"], "which return solves 'AntDir-v0': name it with --threshold"),
         (["--tasks", "toy/Box-v0"], "which return solves 'toy/Box-v0'"),
+        (["--tasks", "CartPole-P-v0", "Nope-v0"], "no task or Gymnasium environment 'Nope-v0'"),
+        (["--tasks", "Pendulum-W-v0", "--threshold", "1"], "Did you mean Pendulum-V-v0"),
         (["--methods", "sacc"], "sacc"),
     ],
 )
@@ -197,12 +197,99 @@ def test_a_failing_run_is_told(tmp_path: Path, capsys: Any) -> None:
     assert "Pendulum-V-v0-resel-1" in " ".join(capsys.readouterr().err.split())
 
 
-def test_recurrent_ppo(tmp_path: Path, capsys: Any) -> None:
+def test_a_kept_run_of_a_lower_threshold_is_not_solved(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
+) -> None:
+    """It held its own at its last step, and has no more steps to take."""
+    write_run(tmp_path / "Pendulum-V-v0-resel-1", [], held_return=-200.0, wall_seconds=1.0)
+    monkeypatch.setattr(_attempts, "call", lambda words: Done(0, "", "", 0.0, 0.0))
+    words = ["--tasks", "Pendulum-V-v0", "--repetitions", "1", "--runs", str(tmp_path), "--json"]
+    for threshold, solved in (("-150", False), ("-200", True), ("-250", True)):
+        assert main(["bench", "solve", *words, f"--threshold={threshold}"]) == 0
+        (attempt,) = json.loads(capsys.readouterr().out)["attempts"]
+        assert attempt["solved"] is solved
+
+
+def test_recurrent_ppo(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))  # of the process that trains
     words = ["--tasks", "TMaze-v0", "--methods", "recurrent-ppo", "--repetitions", "1"]
     words += ["--steps", "256", "--runs", str(tmp_path), "--threshold", "2", "--json"]
     assert main(["bench", "solve", *words]) == 0
     first = json.loads(capsys.readouterr().out)["attempts"]
     assert first[0]["steps"] >= 256 and not first[0]["solved"]
     assert first[0]["processor_minutes"] > 0
+    assert not list(temporary.glob("SB3*"))
     assert main(["bench", "solve", *words]) == 0  # what is there is not run again
     assert json.loads(capsys.readouterr().out)["attempts"] == first
+
+
+def test_recurrent_ppo_is_run_again_where_something_else_is_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made: list[list[str]] = []
+    found = {"solved": True, "steps": 9, "minutes": 1.0, "processor_minutes": 1.0}
+    found |= {"last_return": 1.0, "best_return": 1.0}
+
+    def call(words: list[str]) -> Done:
+        made.append(words[words.index("TMaze-v0") :])
+        return Done(0, f"a warning\n{json.dumps(found)}\n", "", 0.0, 0.0)
+
+    monkeypatch.setattr(_attempts, "call", call)
+
+    def times(*words: str) -> int:
+        """How often it was run by then."""
+        fixed = ["--tasks", "TMaze-v0", "--methods", "recurrent-ppo", "--repetitions", "1"]
+        assert main(["bench", "solve", *fixed, "--runs", str(tmp_path), *words]) == 0
+        return len(made)
+
+    assert [times(), times()] == [1, 1]
+    assert [times("--threshold", "2"), times("--threshold", "2")] == [2, 2]
+    fewer = ("--threshold", "2", "--steps", "500")
+    assert [times(*fewer), times(*fewer)] == [3, 3]
+    assert times(*fewer, "--threads", "2") == 4
+    assert [words[2:4] for words in made[1:3]] == [["2.0", made[0][3]], ["2.0", "500"]]
+    kept = tmp_path / "TMaze-v0-recurrent-ppo-1" / "attempt.json"
+    kept.write_text(json.dumps(found))  # as older versions wrote it
+    assert [times(), times()] == [5, 5]
+    kept.write_text(kept.read_text()[:20])  # written while the disk was full
+    assert [times(), times()] == [6, 6]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_the_run_too(number: int, code: int, tmp_path: Path) -> None:
+    """The command in a process of its own, whose run is one that would take an hour."""
+    run = "import os, time; open('run', 'w').write(str(os.getpid())); time.sleep(3600)"
+    script = (
+        "import sys\nfrom resel.benchmarks import _attempts\nfrom resel.cli import main\n"
+        f"_attempts.LAUNCHER = (sys.executable, '-S', '-c', {run!r})\n"
+        "sys.exit(main(['bench', 'solve', '--tasks', 'TMaze-v0']))"
+    )
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary), "OMP_NUM_THREADS": "1"}
+    command = subprocess.Popen(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        until = time.monotonic() + 120
+        while not (tmp_path / "run").exists() or not (tmp_path / "run").read_text():
+            assert command.poll() is None and time.monotonic() < until
+            time.sleep(0.02)
+        assert [path.name[:12] for path in temporary.iterdir()] == ["resel-solve-"]
+        command.send_signal(number)
+        out, err = command.communicate(timeout=60)
+    finally:
+        command.kill()
+        command.communicate()
+    assert command.returncode == code and "Traceback" not in err
+    assert out == "Stopped; nothing of it is kept.\n"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "run").read_text()), 0)
+    assert not list(temporary.iterdir())

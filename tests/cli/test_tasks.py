@@ -21,6 +21,7 @@ def test_tasks(capsys: Any) -> None:
     table = capsys.readouterr().out
     assert all(name in table for name in listed)
     assert max(map(len, table.splitlines())) <= 80
+    assert maze["threshold"] == 0.95 and listed["AntDir-v0"]["threshold"] is None
     assert all(task["summary"] in table for task in listed.values())  # at 80 columns too
     named = {task["critic_observations"] for task in listed.values()}
     assert named == {"unseen", "hidden", None}
@@ -29,6 +30,7 @@ def test_tasks(capsys: Any) -> None:
     assert main(["tasks", "--show", "TMaze-v0"]) == 0
     shown = capsys.readouterr().out
     assert re.search(r"encoder +gru +task's own", shown)
+    assert re.search(r"counts as solved +a return of 0.95 *\n", shown)
     assert re.search(r"n_critics +8 *\n", shown)
     assert re.search(r"critic_observations +none; task means unseen", shown)
     assert re.search(r"target_entropy_scale +0.2 +task's own", shown)
@@ -36,6 +38,7 @@ def test_tasks(capsys: Any) -> None:
     assert main(["tasks", "--show", "toy/Box-v0"]) == 0
     shown = capsys.readouterr().out
     assert re.search(r"target_entropy_scale +automatic: 1\n", shown)
+    assert "counts as solved" not in shown
     assert re.search(r"threads +automatic: all cores", shown)
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +13,7 @@ from typing import Any, Literal
 from resel._process import LAUNCHER
 from resel.agent import configure
 from resel.analysis.runs import lines_so_far, points, result_so_far
+from resel.benchmarks._calls import call
 
 RECURRENT_PPO = "recurrent-ppo"
 _PATIENCE = 5
@@ -127,7 +125,8 @@ def train(
     result = result_so_far(path) if told else {}
     lines = lines_so_far(path) if told or done.code != _REFUSED else []
     returns = points(lines, "eval", "return_mean")[1]
-    solved = result.get("held_return") is not None
+    held = result.get("held_return")  # of a run that is kept, perhaps of a lower threshold
+    solved = held is not None and held >= threshold
     status = result.get("status")
     unsolved: End = "diverged" if status == "diverged" else "failed" if done.code else "limit"
     return Attempt(
@@ -152,15 +151,22 @@ def train(
 def train_recurrent_ppo(
     task: str, seed: int, threshold: float, path: Path, steps: int | None, threads: int
 ) -> Attempt:
-    """RecurrentPPO of sb3-contrib; one that has come to its end in `path` is taken from there."""
+    """RecurrentPPO of sb3-contrib; one that has come to its end in `path` is taken from there if
+    the same was asked of it."""
+    training = configure(task).training
+    asked = {
+        "threshold": threshold,
+        "steps": steps or _PATIENCE * training.steps,
+        "eval_every": training.eval_every,
+        "eval_episodes": training.eval_episodes,
+        "threads": max(threads, 1),
+    }
     path.mkdir(parents=True, exist_ok=True)
-    result = path / "attempt.json"
-    if not result.exists():
-        training = configure(task).training
-        limit = steps or _PATIENCE * training.steps
-        words = (task, seed, threshold, limit, training.eval_every, training.eval_episodes)
-        worker = (sys.executable, "-m", "resel.benchmarks._recurrent_ppo")
-        done = call([*worker, *map(str, words), str(max(threads, 1))])
+    kept = path / "attempt.json"
+    found = _kept(kept, asked)
+    if found is None:
+        worker = (sys.executable, "-m", "resel.benchmarks._recurrent_ppo", task, str(seed))
+        done = call([*worker, *map(str, asked.values())])
         if done.code:
             took = (done.seconds / 60, done.processor_seconds / 60)
             return Attempt(
@@ -168,36 +174,20 @@ def train_recurrent_ppo(
                 ended="failed",
                 fault=done.fault,
             )
-        result.write_text(done.said.splitlines()[-1] + "\n", encoding="utf-8")
-    found = json.loads(result.read_text("utf-8"))
+        found = json.loads(done.said.splitlines()[-1])
+        kept.write_text(json.dumps({"asked": asked, "found": found}) + "\n", encoding="utf-8")
     found["last_return"] = _highest([found["last_return"]])
     ended: End = "solved" if found["solved"] else "limit"
     return Attempt(task, RECURRENT_PPO, seed, threshold, **found, ended=ended)
 
 
-@dataclass(frozen=True)
-class Done:
-    """A process that has ended."""
-
-    code: int
-    said: str
-    fault: str
-    """What it said of how it failed."""
-    seconds: float
-    processor_seconds: float
-
-
-def call(words: Sequence[str]) -> Done:
-    """Run a command to its end, however it ends."""
-    before, began = os.times(), time.monotonic()
-    done = subprocess.run(words, capture_output=True, text=True)
-    after, seconds = os.times(), time.monotonic() - began
-    used = after.children_user + after.children_system
-    used -= before.children_user + before.children_system
-    fault = done.stderr.strip() or done.stdout.strip()
-    if done.returncode < 0:
-        fault = f"{fault}\nkilled by signal {-done.returncode}".lstrip()
-    return Done(done.returncode, done.stdout, fault, seconds, used)
+def _kept(path: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
+    """What an attempt found of which the same was asked; older ones do not say what that was."""
+    try:
+        kept = json.loads(path.read_text("utf-8"))
+    except (FileNotFoundError, ValueError):  # there is none, or not the whole of it
+        return None
+    return kept["found"] if kept.get("asked") == asked else None
 
 
 def _changed_at(path: Path) -> int | None:

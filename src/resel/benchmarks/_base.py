@@ -33,6 +33,11 @@ class Bench(ABC):
         """Processes that are to keep the machine busy meanwhile."""
         return 0
 
+    @property
+    def when_stopped(self) -> str:
+        """What to tell who stops it."""
+        return "Stopped; nothing of it is kept."
+
     def where(self) -> torch.device:
         """What it measures; settings that mean nothing there are refused."""
         return torch.device("cpu")

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from sb3_contrib import RecurrentPPO
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from resel.tasks import make_env
@@ -113,6 +114,7 @@ def main(words: list[str]) -> None:
     if settings.pop("normalize", False):
         envs = VecNormalize(envs, gamma=settings["gamma"])
     model = RecurrentPPO("MlpLstmPolicy", envs, seed=int(seed), device="cpu", **settings)
+    model.set_logger(Logger(None, []))  # its own makes a folder for nothing, and leaves it there
     evaluations = _Evaluations(task, int(seed), float(threshold), int(every), int(episodes))
     wall, processor = time.monotonic(), time.process_time()
     model.learn(int(steps), callback=evaluations)

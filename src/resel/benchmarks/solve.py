@@ -31,9 +31,9 @@ from resel.benchmarks._attempts import (
 )
 from resel.benchmarks._base import Bench, Result, number_table, short
 from resel.config import Count
-from resel.errors import ConfigError, MissingDependencyError, ReselError, UnknownTaskError
+from resel.errors import ConfigError, MissingDependencyError, ReselError
 from resel.methods import get_method
-from resel.tasks import get_task
+from resel.tasks import declared_horizon, get_task
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,15 @@ class SolveBench(Bench):
     runs: Path | None = None
     """Where run directories are kept, and taken up again if the measurement was interrupted."""
 
+    @property
+    def when_stopped(self) -> str:
+        if self.runs is None:
+            return super().when_stopped
+        return f"Stopped; the same command goes on with the runs in {self.runs}."
+
     def measure(self) -> Result:
+        for task in self.tasks:
+            declared_horizon(task)  # refuses unknown names with near matches
         wanted = {task: self._threshold(task) for task in self.tasks}
         self._check_methods()
         seeds = range(self.first_seed, self.first_seed + self.repetitions)
@@ -136,7 +144,7 @@ class SolveBench(Bench):
         if spec is not None:
             known = paper_threshold(spec.id) if spec.threshold is None else spec.threshold
         if known is None:
-            raise (UnknownTaskError if spec is None else ConfigError)(
+            raise ConfigError(
                 f"Nobody has said which return solves {task!r}: name it with --threshold."
             )
         return known

@@ -1,4 +1,4 @@
-"""How several runs are brought to their end: what `reproduce` and `compare` share."""
+"""How several runs are brought to their end: what `reproduce`, `compare` and others share."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import inspect
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tyro
 from rich.table import Table
@@ -14,8 +15,12 @@ from rich.table import Table
 from resel.cli._arguments import PLAIN, writing
 from resel.cli._help import asks_for_help
 from resel.cli._kept import kept
+from resel.cli._sweeps import stoppable
 from resel.cli.console import OUT, announce_compilation, escape, print_table, tell_files, warn
 from resel.errors import ConfigError
+
+if TYPE_CHECKING:
+    from resel.benchmarks import Bench
 
 
 def run(argv: Sequence[str]) -> int:
@@ -62,6 +67,13 @@ def _measure(argv: Sequence[str]) -> int:
         {part.name: part for part in benchmarks.PARTS}, parts()
     )
     chosen = tyro.cli(words, args=argv, prog="resel bench", config=PLAIN)
+    return stoppable(lambda check: _tell(chosen), escape(chosen.when_stopped))
+
+
+def _tell(chosen: Bench) -> int:
+    """Measure, write and print; what it has started ends with it."""
+    from resel import benchmarks
+
     if chosen.where().type == "cpu" and chosen.needs_kernels:
         announce_compilation()
     result = benchmarks.run(chosen)

@@ -54,6 +54,7 @@ def _as_json(task: TaskSpec) -> dict[str, Any]:
     return {
         **{name: getattr(task, name) for name in names},
         "critic_observations": task.critic_observations,
+        "threshold": task.threshold,
         "needs": needs,
         "installed": is_installed(task),
     }
@@ -119,6 +120,8 @@ def _show(name: str, preset: str, method: str | None) -> None:
     table = Table("setting", "value", "", box=None)
     table.add_row("method", config.method)
     table.add_row("encoder", str(config.encoder), "task's own" if "encoder" in own else "")
+    if (spec := get_task(name)) is not None and spec.threshold is not None:
+        table.add_row("counts as solved", f"a return of {spec.threshold:g}")
     for group in GROUPS:
         fields = dataclasses.fields(getattr(config, group))
         if fields:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-PATIENCE = 120.0
-"""Seconds a stopped run gets to save."""
-_PR_SET_PDEATHSIG = 1
+from resel._children import end, end_with_parent
+
 _TAIL = 4000
 _POLL = 0.2
 
@@ -34,7 +30,7 @@ def start(
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_end_with_parent(),
+            preexec_fn=end_with_parent(),
             env={**os.environ, **(environment or {})},
         )
 
@@ -63,26 +59,3 @@ def last_words(run: Path) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("Error:")]
     return (errors or lines or [""])[-1].removeprefix("Error: ")
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Let a run that was asked to leave save; kill it if it takes too long."""
-    try:
-        process.wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _end_with_parent() -> Callable[[], None] | None:
-    if not sys.platform.startswith("linux"):
-        return None
-    libc = ctypes.CDLL(None)  # before the fork, after which little may be done
-    parent = os.getpid()
-
-    def ask() -> None:
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # it died before we asked
-            os._exit(128 + signal.SIGTERM)
-
-    return ask

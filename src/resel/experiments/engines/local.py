@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from resel._children import end
 from resel.experiments.engines._ledger import Ledger
-from resel.experiments.engines._process import end, last_words, start
+from resel.experiments.engines._process import last_words, start
 from resel.experiments.plan import Job
 
 _POLL = 0.2

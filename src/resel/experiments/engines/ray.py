@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from resel._children import PATIENCE
 from resel.errors import ConfigError, MissingDependencyError
 from resel.experiments.engines import _process
 from resel.experiments.engines._ledger import Ledger
@@ -110,7 +111,7 @@ def _words(wants: dict[str, int]) -> str:
 
 def _let_save(jobs: Iterable[Job], ledger: Ledger) -> None:
     """Runs notice by themselves that their worker is gone; their locks tell when they are done."""
-    deadline = time.monotonic() + _process.PATIENCE
+    deadline = time.monotonic() + PATIENCE
     for job in jobs:
         while is_in_use(job.run) and time.monotonic() < deadline:
             time.sleep(_POLL)
