@@ -210,6 +210,10 @@ def test_ablations_change_what_they_say() -> None:
     assert rates == {(1e-5, 3e-4), (3e-4, 3e-4)}
     windows = {c.algorithm.context_length for c in paper_configs("fig-context-length")}
     assert windows == {None, 64}
+    small = CATALOGUE["fig-context-length"].studies["smoke"].settings
+    for setting in small:  # the cart's own preset learns from windows
+        window = setting.config(1).algorithm.context_length
+        assert window == (None if setting.group == "whole trajectories" else 64)
     encoders = {c.encoder for c in paper_configs("fig-encoders")}
     assert encoders == {"mamba", "gru"}
     for config in paper_configs("fig-sensitivity"):

@@ -116,7 +116,7 @@ def test_only_wide_networks_take_several_threads(
     assert make_plan([wide], "smoke", tmp_path, 4).jobs[0].threads == 3
 
 
-@pytest.mark.parametrize(("scale", "runs"), [("smoke", 60), ("paper", 1248)])
+@pytest.mark.parametrize(("scale", "runs"), [("smoke", 62), ("paper", 1248)])
 def test_every_run_of_the_catalogue_is_planned_once(
     scale: Any, runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

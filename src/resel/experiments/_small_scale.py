@@ -92,13 +92,11 @@ def _studies(base: Mapping[str, Any], seeds: tuple[int, ...], quick: bool) -> di
     meta = [Setting(_TWO_GOALS, base), *_others("fig-meta", (_TWO_GOALS,), base, seeds=few)]
     maze: dict[str, Any] = {"steps": 12_000} if quick else {**base}
 
-    def compared(
-        other: str, changed: Mapping[str, Any], ours: str, more: Sequence[Setting] = ()
-    ) -> Study:
+    def compared(arms: Mapping[str, Mapping[str, Any]], more: Sequence[Setting] = ()) -> Study:
         settings = [
             Setting(task, {**base, **values}, group)
             for task in both
-            for group, values in ((ours, {}), (other, changed))
+            for group, values in arms.items()
         ]
         return Study((*settings, *more), seeds)
 
@@ -130,12 +128,13 @@ def _studies(base: Mapping[str, Any], seeds: tuple[int, ...], quick: bool) -> di
             seeds[:1] if quick else seeds,
         ),
         "fig-encoders": compared(
-            "RESeL-GRU",
-            {"encoder": "gru"},
-            "RESeL-Mamba",
+            {"RESeL-Mamba": {}, "RESeL-GRU": {"encoder": "gru"}},
             _others("fig-encoders", both, base, seeds=few),
         ),
-        "fig-context-length": compared("64 steps", {"context_length": 64}, "whole trajectories"),
+        # The preset of the cart has windows of its own.
+        "fig-context-length": compared(
+            {"whole trajectories": {"context_length": None}, "64 steps": {"context_length": 64}}
+        ),
         "fig-tsne": Study(
             tuple(gravity[:1]), seeds[:1], numbers={"gravities": 10 if quick else GRAVITIES}
         ),
