@@ -7,6 +7,7 @@ from pathlib import Path
 
 from doc_pages import DOCS, ROOT
 
+from resel.analysis.published import POPGYM_STEPS, read_popgym
 from resel.methods import own_methods
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -102,6 +103,20 @@ def test_the_tasks_without_velocities_are_those_of_the_results() -> None:
     for task in ("Pendulum-P-v0", "MountainCarContinuous-P-v0"):
         assert f"{float(found[task]['anchor_mean']):g}" in others
         assert f"{int(found[task]['anchor_steps']):,}" in others
+
+
+def test_the_cards_are_those_of_the_results() -> None:
+    found = [row for row in _rows("solve/before-after.csv") if row["checkout"] == "this"]
+    rows = [row for row in found if row["task"] == "popgym-RepeatPreviousEasy-v0"]
+    line = _line("| [POPGym's")
+    (steps,) = {int(row["steps"]) for row in rows}
+    assert f"{steps:,} | **1 held, {len(rows)} of {len(rows)} seeds" in line
+    assert {(row["solved"], row["threshold"]) for row in rows} == {("True", "0.99")}
+    assert float(min(row["last_return"] for row in rows)) > 0.99
+    seconds = [round(60 * float(row["processor_minutes"])) for row in rows]
+    assert f"{_span(seconds)} seconds" in line
+    known = read_popgym()["popgym-RepeatPreviousEasy-v0"]
+    assert known.best_mmer == 1 and f"{POPGYM_STEPS:,} | 1 |" in _line("| | POPGym's best")
 
 
 def test_acrobot_is_that_of_the_results() -> None:
