@@ -17,6 +17,7 @@ from doc_pages import DOCS, PAGES, blocks, name_of
 
 from resel import Agent, RESeL
 from resel.cli import main
+from resel.methods import get_method
 
 _STEPS = 230
 """Enough for an episode of the pendulum and some updates after it."""
@@ -53,7 +54,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     init, learn = Agent.__init__, Agent.learn
 
     def small_init(self: Agent, *given: Any, **settings: Any) -> None:
-        init(self, *given, **{"size": "tiny", **settings, **_SMALL})
+        small = dict(_SMALL)
+        if get_method(settings.get("method", "resel")).learner.on_policy:
+            del small["updates_per_step"]
+        init(self, *given, **{"size": "tiny", **settings, **small})
 
     def short_learn(self: Agent, steps: int, **options: Any) -> Agent:
         return learn(self, min(steps, _STEPS), **{**options, "progress_bar": False})

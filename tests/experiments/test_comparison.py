@@ -7,13 +7,14 @@ import json
 import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import tiny_sweep as tiny
 from fake_runs import write_run
 
-from resel.cli import main
+from resel.cli import compare, main
 from resel.errors import ConfigError
 from resel.experiments import COMPARISON, comparison, narrowed, with_seeds
 from resel.experiments._settings import Experiment, Setting, Study
@@ -126,6 +127,8 @@ def test_from_the_command_to_a_page(tmp_path: Path, capsys: Any) -> None:
     said = capsys.readouterr().out
     assert "Plan in out" in said and "2 runs completed" in said and "cpu min to it" in said
     assert re.search(r"reached 0\.\d+ +steps to it", said) and "± -" not in said
+    assert "return: mean of the last five evaluations, or of as many as there were." in said
+    assert "was told" not in said and "the last reward" not in said  # nobody
     page = (tmp_path / "out" / "comparison.html").read_text()
     assert "RESeL" in page and "SAC-MLP" in page and "cpu minutes</button>" in page
     record = json.loads((tmp_path / "out" / "comparison" / "experiment.json").read_text())
@@ -134,6 +137,37 @@ def test_from_the_command_to_a_page(tmp_path: Path, capsys: Any) -> None:
     assert len(minutes) == 2 and all(math.isfinite(m) and m > 0 for m in minutes)
     assert main(["compare", "TMaze-v0", *flags]) == 0
     assert "No run is left" in capsys.readouterr().out
+
+
+def test_the_screen_names_who_had_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    members, statuses = [], {}
+    for method in ("sac-mlp", "osi", "escp", "vrm"):
+        write_run(tmp_path / method, evaluated(0.0, 6.0), "completed", cpu_seconds=60.0)
+        members.append(
+            Member(tmp_path / method, Setting("a-task", {}, method, method=method), 1, 10)
+        )
+        statuses[members[-1].run] = "completed"
+    study = Study((), (1,), numbers={"thresholds": {"a-task": 5.0}})
+    figure = Experiment("comparison", "A title", "", "comparison", {COMPARISON: study})
+    folder = tmp_path / "out" / "comparison"
+    folder.mkdir(parents=True)
+    make_outcome(figure, COMPARISON, members, statuses, folder)
+    monkeypatch.setattr("resel.reports.make_report", lambda out: SimpleNamespace(write=str))
+    compare._show(tmp_path / "out", "comparison")
+    assert "osi was told hidden, escp was told task; vrm reads the last reward." in (
+        capsys.readouterr().out
+    )
+    rows = [{"method": name, "told": "", "reads_rewards": "yes"} for name in ("A", "B")]
+    assert compare._privileges(rows) == "A, B read the last reward."
+
+
+def test_what_changes_nothing_for_a_method_is_not_given_to_it() -> None:
+    given = {"updates_per_step": 0.25}
+    study = comparison("TwoGoals-v0", ["resel", "rl2"], 1, settings=given).studies[COMPARISON]
+    resel, rl2 = (setting.config(1).training.updates_per_step for setting in study.settings)
+    assert (resel, rl2) == (0.25, 1.0)
 
 
 def _table(folder: Path) -> list[dict[str, str]]:
@@ -228,6 +262,11 @@ def test_a_method_that_cannot_learn_there_is_refused_first(
         (
             ["--methods", "resel,td7,resel"],
             "resel is named more than once among --methods: name it once",
+        ),
+        (["--seeds", "1001", "--dry-run"], "--seeds 1001 is too large"),
+        (
+            ["--methods", "rl2", "--settings", "updates_per_step=5"],
+            "None of the methods compared has a setting 'updates_per_step'",
         ),
         (["--eval-every", "0"], "Nothing is compared with eval_every=0"),
         (["--eval-episodes", "0"], "eval_episodes=0"),

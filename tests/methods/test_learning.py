@@ -62,7 +62,10 @@ _QUICK: dict[str, Any] = {
 @every_case
 def test_it_learns(method: Method, space: str) -> None:
     config = small_config(method, 16)
-    config = config.replace(**{k: v for k, v in _QUICK.items() if k in config.flat()})
+    quick = {k: v for k, v in _QUICK.items() if k in config.flat()}
+    if method.learner.on_policy:
+        del quick["updates_per_step"]
+    config = config.replace(**quick)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

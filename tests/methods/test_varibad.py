@@ -361,9 +361,10 @@ def quick(method: str, **changes: Any) -> Any:
         "checkpoint_every": 0,
         "log_every": 80,
         "buffer_steps": 5000,
-        "updates_per_step": 0.1,
         "device": "cpu",
     }
+    if method not in ON_POLICY:
+        small["updates_per_step"] = 0.1
     config = configure("TwoGoals-v0", method=method, preset="small")
     known = {k: v for k, v in {**small, **changes}.items() if k == "size" or k in config.flat()}
     return configure("TwoGoals-v0", method=method, preset="small", **known)

@@ -311,6 +311,7 @@ class Agent:
             if self._origin is not None and not options.goes_on:
                 self._origin.restore(self._trainer)
             if run_dir is None:
+                self._trainer.check_settings(anew=True)
                 self._trainer.set_steps(max(total, self.config.training.steps))
                 with announced(self._trainer, total, progress_bar) as line:
                     self._trainer.train(total - self.num_timesteps, [*told, *line])

@@ -24,6 +24,7 @@ from resel.benchmarks._base import Bench, Result, number_table
 from resel.benchmarks._memory import release_freed_memory, resident_bytes
 from resel.config import Config, Count
 from resel.errors import ConfigError
+from resel.methods import get_method
 from resel.runs import Run, RunDirectory
 from resel.training import TrainProgress
 from resel.training.threads import width_of
@@ -82,8 +83,9 @@ class GrowthBench(Bench):
             buffer_steps=self.steps,
             eval_episodes=1,
             checkpoint_minutes=0.0,
-            updates_per_step=self.updates_per_step,
         )
+        if not get_method(config.method).learner.on_policy:
+            config = config.replace(updates_per_step=self.updates_per_step)
         # As often as the task has it, but in each part.
         for name in ("eval_every", "checkpoint_every", "log_every"):
             often = min(getattr(config.training, name), self.steps // 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ from rich.table import Table
 
 from resel.cli._arguments import PLAIN, names_in, word
 from resel.cli._sweeps import SweepArguments, run_sweep
-from resel.cli.console import OUT, print_table
+from resel.cli.console import OUT, escape, print_table
 from resel.config import Count, EnvKwargs
 from resel.errors import ConfigError
 from resel.tasks import short_name
@@ -33,6 +33,8 @@ _SHOWN = (
     *("method", "return", "reached {}", "steps to it"),
     *("cpu min to it", "cpu min in all"),
 )
+
+_RETURN = "return: mean of the last five evaluations, or of as many as there were."
 
 
 @dataclass(frozen=True)
@@ -122,11 +124,24 @@ def _show(out: Path, name: str) -> None:
             table.add_row(row["method"], score, reached, steps, *map(_minutes, minutes))
         OUT.print()
         print_table(table)
+        OUT.print(_RETURN, soft_wrap=True)
+        if had := _privileges(rows):
+            OUT.print(escape(had), soft_wrap=True)
     from resel.reports import make_report
 
     page = out / "comparison.html"
     make_report(out).write(page)
     OUT.print(f"Page: {page}", soft_wrap=True)
+
+
+def _privileges(rows: Sequence[Mapping[str, str]]) -> str:
+    """Who was told what, and who reads the last reward, in a sentence; empty if nobody."""
+    told = [f"{row['method']} was told {row['told']}" for row in rows if row["told"]]
+    found = [", ".join(told)] if told else []
+    if readers := [row["method"] for row in rows if row["reads_rewards"]]:
+        verb = "reads" if len(readers) == 1 else "read"
+        found.append(f"{', '.join(readers)} {verb} the last reward")
+    return f"{'; '.join(found)}." if found else ""
 
 
 def _minutes(text: str) -> str:

@@ -23,6 +23,8 @@ COMPARISON: Scale = "cpu"
 """The one scale that a comparison has."""
 _ALIKE = ("steps", "eval_every", "eval_episodes", "max_episode_steps")
 """What every method takes over from the first one: they are measured alike."""
+_MOST_SEEDS = 1000
+"""Runs of each method; planning many more takes minutes."""
 _EARLY = ("steps", "env_kwargs", "encoder")
 """What decides which settings there are, and how a preset that looks at the world chooses."""
 
@@ -45,6 +47,11 @@ def comparison(
         raise ConfigError("Nothing is compared: name methods, as in --methods resel,sac-mlp.")
     if seeds < 1:
         raise ConfigError(f"--seeds {seeds} is too small: it must be at least 1.")
+    if seeds > _MOST_SEEDS:
+        raise ConfigError(
+            f"--seeds {seeds} is too large: it is how many runs each method has, at most "
+            f"{_MOST_SEEDS:,}."
+        )
     if threshold is not None and not math.isfinite(threshold):
         raise ConfigError(f"--threshold {threshold} is no return: give a finite number.")
     if twice := [name for name, times in Counter(methods).items() if times > 1]:
@@ -63,7 +70,7 @@ def comparison(
     for method in chosen:
         preset = presets[method.name]
         config = _config(method.name, task, preset, alike)
-        known |= config.flat().keys()
+        known |= {name for name in config.flat() if _has(config, name)}
         own = {name: value for name, value in alike.items() if _has(config, name)}
         planned.append(Setting(task, own, method.title, preset=preset, method=method.name))
     for name in given:
@@ -96,7 +103,7 @@ def check_methods(experiment: Experiment) -> None:
         config = setting.config(study.seeds[0])
         try:
             with task_trainer(config) as trainer:
-                trainer.check_settings()
+                trainer.check_settings(anew=True)
                 updates_planned(config, trainer.learner.schedule)
         except ReselError as error:
             raise ConfigError(
@@ -130,4 +137,6 @@ def _config(method: str, task: str, preset: str, settings: Mapping[str, Any]) ->
 def _has(config: Config, name: str) -> bool:
     if name == "encoder":
         return config.encoder is not None
+    if name == "updates_per_step" and get_method(config.method).learner.on_policy:
+        return False  # it learns from whole rollouts
     return name == "size" or name in config.flat()

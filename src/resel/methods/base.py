@@ -16,8 +16,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from resel.config import Config
-from resel.data import Batch, PerStep, ReplayBuffer, Sampler, Schedule, Taken, Trajectory
+from resel.config import Config, TrainingConfig
+from resel.data import (
+    Batch,
+    PerRollout,
+    PerStep,
+    ReplayBuffer,
+    Sampler,
+    Schedule,
+    Taken,
+    Trajectory,
+)
 from resel.envs import COLUMNS, CRITIC, OF_FUNCTION, Told
 from resel.errors import ConfigError, DamagedFileError
 from resel.methods.adaptation import Adaptation
@@ -169,6 +178,19 @@ class Learner(ABC):
     def cannot_learn(self) -> str | None:
         """Why it could act with its settings but not learn, in a sentence; None if it can."""
         return None
+
+    def unheeded(self) -> str | None:
+        """A setting that was given and would change nothing, in a sentence; None if none was."""
+        given, usual = self.config.training.updates_per_step, TrainingConfig.updates_per_step
+        if given == usual or not isinstance(self.schedule, PerRollout):
+            return None
+        instead = ""
+        if (epochs := getattr(self.settings, "epochs", None)) is not None:
+            instead = f"; epochs={epochs} says how often each rollout is learned from"
+        return (
+            f"{self.config.method} learns from whole rollouts, so updates_per_step={given:g} would "
+            f"change nothing: leave it out{instead}."
+        )
 
     def note(self, taken: Taken) -> None:
         """Take down a step of all environments; asked of on-policy methods alone."""

@@ -80,7 +80,7 @@ class Run:
             # Before a new directory, so that what cannot start leaves nothing behind.
             self.trainer = trainer or self._open.enter_context(task_trainer(config))
             self._env = self.trainer.env
-            self.trainer.check_settings()
+            self.trainer.check_settings(anew=held is None)
             if held is None and trainer is None:
                 updates_planned(config, self.trainer.learner.schedule)
             self.warm_start = None if trainer or held else warm_start(self.trainer)

@@ -174,11 +174,18 @@ class Trainer:
             if not self._stop:  # whoever stops us may have ended the environments as well
                 raise
 
-    def check_settings(self) -> None:
-        """Refuse settings, or environments, that suffice to act but not to learn."""
+    def check_settings(self, anew: bool = False) -> None:
+        """Refuse settings, or environments, that suffice to act but not to learn.
+
+        Whoever learns `anew` is also told of settings that would change nothing; older runs that
+        have such ones go on.
+        """
         for env in self._envs:  # first: no setting helps where it is not told what it learns from
             self.learner.check_told(env.told)
         if why := self.learner.cannot_learn():
+            raise ConfigError(why)
+        begins = anew and not (self.step or self.learner.updates)
+        if begins and (why := self.learner.unheeded()):
             raise ConfigError(why)
         for env in self._envs:
             check_learned(self.learner, env)
