@@ -39,7 +39,7 @@ def draw_scaling(points: Sequence[dict[str, Any]], size: str, path: Path) -> Non
         axes.set_xticks(sorted({point[x] for point in chosen}))
         if sweep == "blocks":
             axes.set_ylim(bottom=0)
-        axes.tick_params(axis="x", labelsize=8)
+        axes.tick_params(axis="x", labelsize=7, labelrotation=30 if sweep == "length" else 0)
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
     panels[0].legend(frameon=False)
