@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,9 @@ pytest_plugins = ["ray_environment", "reliability_report"]
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background of a script, which would hand this down to the processes of tests.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Set by pytest-xdist for its own output: what the command prints is piped here, and not broken.
+os.environ.pop("COLUMNS", None)
 
 
 @pytest.fixture(autouse=True, scope="session")

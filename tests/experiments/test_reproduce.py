@@ -176,7 +176,7 @@ def test_other_code_gives_estimates(
     code, later = run(sweep)
     assert code == 0 and len(measured) == count and "Measuring" not in later
     # The same numbers, but for the mark.
-    assert "updates take ~" in later and later.count("2.0 min") == said.count("2.0 min")
+    assert "updates and acting take ~" in later and later.count("2.0 min") == said.count("2.0 min")
 
 
 def test_nothing_is_refused_by_an_estimate(
