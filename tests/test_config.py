@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from resel.config import GROUPS, SIZES, Config, parse_count
 from resel.errors import ConfigError, ReselError
-from resel.methods import Method, methods
+from resel.methods import Method, get_method, methods
 from resel.networks import encoders
 
 every_method = pytest.mark.parametrize("method", methods()[0], ids=lambda method: method.name)
@@ -241,6 +241,18 @@ def test_json_may_leave_settings_out() -> None:
     assert Config.from_json({"task": "T", "network": {"width": 8}}) == Config.build(
         "T", {"width": 8}
     )
+
+
+def test_settings_that_a_method_no_longer_has() -> None:
+    former = get_method("resel").former
+    assert former
+    assert Config.from_json({"algorithm": {**former, "gamma": 0.9}}) == Config.build(
+        "", {"gamma": 0.9}
+    )
+    for name, value in former.items():
+        assert name not in Config.build().flat()
+        with pytest.raises(ConfigError, match=f"{name}=.* this version no longer has"):
+            Config.from_json({"algorithm": {name: not value}})
 
 
 @pytest.mark.parametrize(

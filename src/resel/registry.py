@@ -14,6 +14,7 @@ import dataclasses
 import difflib
 import functools
 from collections import defaultdict
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -42,6 +43,10 @@ class MethodLike(Named, Protocol):
     @property
     def encoder(self) -> str | None:
         """The context encoder it has by default; None if it can have none."""
+
+    @property
+    def former(self) -> Mapping[str, Any]:
+        """Settings that it had once, with the values at which they changed nothing."""
 
 
 Item = TypeVar("Item", bound=Named)

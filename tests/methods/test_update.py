@@ -298,14 +298,15 @@ class SlowLearner:
         steps: int,
     ) -> None:
         noise = None if self.dims.discrete else self.noise_like(batch, source)
-        critic = self.target if self.settings.policy_from_target else self.critic
         loss: Any = 0.0
         entropies: list[Tensor] = []
         for e in episodes:
             length = len(e.rewards)
             distributions = self.distributions(e, length)
             if noise is None:
-                for d, q in zip(distributions, self.q_values(critic, e, None, length), strict=True):
+                for d, q in zip(
+                    distributions, self.q_values(self.critic, e, None, length), strict=True
+                ):
                     assert isinstance(d, Categorical)
                     log_probs = d.log_probs[0]
                     probs = log_probs.exp()
@@ -315,7 +316,7 @@ class SlowLearner:
                 pairs = [
                     self.sampled(d, noise[e.row, e.begin + t]) for t, d in enumerate(distributions)
                 ]
-                q_values = self.q_values(critic, e, [a for a, _ in pairs], length)
+                q_values = self.q_values(self.critic, e, [a for a, _ in pairs], length)
                 for (_, log_prob), q in zip(pairs, q_values, strict=True):
                     loss = loss + alpha * log_prob - q.mean()
                     entropies.append(-log_prob.detach())
@@ -375,9 +376,8 @@ CASES: dict[str, tuple[Dimensions, dict[str, Any]]] = {
     "all-heads": (BOX, {"encoder": "gru", "subset_size": 4}),
     "clamped": (BOX, {"encoder": "gru", "clamp_target_values": True}),
     "lambda": (BOX, {"encoder": "gru", "td_lambda": 0.8}),
-    "slow-critic": (BOX, {"encoder": "gru", "policy_from_target": True, "tau": 0.3}),
     "discrete": (DISCRETE, {}),
-    "discrete-lambda": (DISCRETE, {"encoder": "gru", "td_lambda": 0.9, "policy_from_target": True}),
+    "discrete-lambda": (DISCRETE, {"encoder": "gru", "td_lambda": 0.9}),
     "discrete-gru": (DISCRETE, {"encoder": "gru", "reward_input": True}),
     "discrete-entropy": (DISCRETE, {"encoder": "gru", "target_entropy_scale": 0.7}),
     "discrete-fixed": (DISCRETE, {"encoder": "gru", "alpha": 0.2}),

@@ -135,14 +135,6 @@ class RESeLKeywords(LoopKeywords, total=False):
     forward one, from which an action that the policy has given up can come back."""
     alpha: float | None
     """Keep the temperature at this value; None tunes it to the target entropy."""
-    alpha_start: float
-    """Where a tuned temperature starts."""
-    alpha_min: float
-    """A tuned temperature is kept above this. Where the policy cannot be as sure as its target
-    entropy says, because the critic is not, the temperature would fall for ever."""
-    policy_from_target: bool
-    """The policy learns from the slow copy of the critic, which changes less from update to update:
-    where actions differ little, the best one by the critic itself changes all the time."""
     td_lambda: float
     """How much of what came after an action its target heeds: 0 the next value alone, near 1 the
     whole rest of the trajectory. What is far away is then learned in fewer updates."""
@@ -259,14 +251,6 @@ class AgentKeywords(LoopKeywords, total=False):
     forward one, from which an action that the policy has given up can come back."""
     alpha: float | None
     """Keep the temperature at this value; None tunes it to the target entropy."""
-    alpha_start: float
-    """Where a tuned temperature starts."""
-    alpha_min: float
-    """A tuned temperature is kept above this. Where the policy cannot be as sure as its target
-    entropy says, because the critic is not, the temperature would fall for ever."""
-    policy_from_target: bool
-    """The policy learns from the slow copy of the critic, which changes less from update to update:
-    where actions differ little, the best one by the critic itself changes all the time."""
     td_lambda: float
     """How much of what came after an action its target heeds: 0 the next value alone, near 1 the
     whole rest of the trajectory. What is far away is then learned in fewer updates."""
@@ -315,6 +299,8 @@ class AgentKeywords(LoopKeywords, total=False):
     probability_floor: float
     """Discrete: added to the probability of each action, so that none is given up for good (the
     released code adds 0.01)."""
+    alpha_start: float
+    """Where a tuned temperature starts."""
     alpha_max: float | None
     """A tuned temperature is kept below this; None leaves it free."""
     alpha_loss: Literal["log", "exp"]

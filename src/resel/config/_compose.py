@@ -167,8 +167,9 @@ class Config:
             part = data.get(group, {})
             if not isinstance(part, Mapping):
                 raise ConfigError(f"The group {group!r} of a saved config is not an object.")
-            unknown += [f"{group}.{key}" for key in part if config.group_of(key) != group]
-            settings.update(part)
+            kept = _without_former(part, METHODS.get(config.method).former)
+            unknown += [f"{group}.{key}" for key in kept if config.group_of(key) != group]
+            settings.update(kept)
         if unknown:
             raise ConfigError(
                 f"A saved config has entries this version does not know: {', '.join(unknown)}."
@@ -188,6 +189,17 @@ class Config:
         near = meant or difflib.get_close_matches(name, here, n=3)
         hint = f" Did you mean {', '.join(near)}?" if near else ""
         return ConfigError(f"There is no setting named {name!r}.{hint}")
+
+
+def _without_former(part: Mapping[str, Any], former: Mapping[str, Any]) -> dict[str, Any]:
+    """Saved settings but for those that a method no longer has, where they changed nothing."""
+    for name in former.keys() & part.keys():
+        if part[name] != former[name]:
+            raise ConfigError(
+                f"A saved config has {name}={part[name]!r}, a setting that this version no longer "
+                "has: go on with the version of resel that made it."
+            )
+    return {name: value for name, value in part.items() if name not in former}
 
 
 def _settings_of(encoder: str | None) -> type[Any]:

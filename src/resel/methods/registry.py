@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -54,6 +54,9 @@ class Method:
     """The actions it can learn."""
     figures: tuple[str, ...] = ()
     """Figures and tables of the paper in which it appears."""
+    former: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that it had once, with the values at which they changed nothing: what was saved
+    then still names them."""
 
     @property
     def memory(self) -> bool:

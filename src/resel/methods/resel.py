@@ -78,14 +78,6 @@ class ReselSettings(CriticObservations, EncoderRate):
     forward one, from which an action that the policy has given up can come back."""
     alpha: float | None = None
     """Keep the temperature at this value; None tunes it to the target entropy."""
-    alpha_start: float = 1.0
-    """Where a tuned temperature starts."""
-    alpha_min: float = 0.0
-    """A tuned temperature is kept above this. Where the policy cannot be as sure as its target
-    entropy says, because the critic is not, the temperature would fall for ever."""
-    policy_from_target: bool = False
-    """The policy learns from the slow copy of the critic, which changes less from update to update:
-    where actions differ little, the best one by the critic itself changes all the time."""
     td_lambda: float = 0.0
     """How much of what came after an action its target heeds: 0 the next value alone, near 1 the
     whole rest of the trajectory. What is far away is then learned in fewer updates."""
@@ -115,7 +107,7 @@ class ReselSettings(CriticObservations, EncoderRate):
         CriticObservations.__post_init__(self)
         EncoderRate.__post_init__(self)
         one_of(self, "policy_kl", PolicyKL)
-        positive(self, "lr_policy", "lr_critic", "lr_alpha", "reward_scale", "alpha_start")
+        positive(self, "lr_policy", "lr_critic", "lr_alpha", "reward_scale")
         at_least(
             self,
             1,
@@ -128,11 +120,7 @@ class ReselSettings(CriticObservations, EncoderRate):
         )
         between(self, 0.0, 1.0, "gamma", "tau", "td_lambda")
         finite(self, "target_entropy_scale")
-        between(self, 0.0, math.inf, "alpha", "alpha_min")
-        if self.alpha_min > self.alpha_start:
-            raise ConfigError(
-                f"alpha_min={self.alpha_min} is above alpha_start={self.alpha_start}: lower it."
-            )
+        between(self, 0.0, math.inf, "alpha")
         if self.subset_size > self.n_critics:
             raise ConfigError(
                 f"subset_size={self.subset_size} heads cannot be drawn from "
@@ -174,8 +162,6 @@ class ReselLearner(Learner):
             self.dtype,
             weight_decay=0.01 if settings.released_details else 0.0,
             largest_log=1.0 if settings.released_details else None,
-            start=settings.alpha_start,
-            smallest=settings.alpha_min,
         )
         self.generators["subset"] = torch_stream(self.seed, "target-heads")
         self.clamp = TargetClamp(
@@ -285,11 +271,10 @@ class ReselLearner(Learner):
         self, batch: Batch, inputs: ContextInputs, policy: StochasticPolicy, alpha: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The loss and the policy's entropy (for Box actions, estimated from the sample)."""
-        critic = self.target_critic if self.settings.policy_from_target else self.critic
         with torch.no_grad():
-            embedded = self._embedded(critic, batch, inputs)
+            embedded = self._embedded(self.critic, batch, inputs)
         draw = policy.draw(self.generators["noise"])
-        q = critic.values(embedded, draw.action, frozen=True).mean(0)
+        q = self.critic.values(embedded, draw.action, frozen=True).mean(0)
         if self.settings.policy_kl == "forward":
             term = losses.forward_policy_term(q, draw.log_prob, alpha)
         else:
@@ -325,6 +310,7 @@ METHOD = Method(
     "Context-Encoder-Specific Learning Rate",
     learner=ReselLearner,
     settings=ReselSettings,
+    former={"alpha_start": 1.0, "alpha_min": 0.0, "policy_from_target": False},
     network=ContextNetwork,
     encoder="mamba",
     preset=preset,

@@ -21,7 +21,7 @@ def target_entropy(scale: float | None, action: int, discrete: bool) -> float:
     return -(1.0 if scale is None else scale) * action
 
 
-_SMALLEST = 1e-20
+_SMALLEST_LOG = math.log(1e-20)
 """A tuned temperature never falls below: values are divided by it."""
 
 
@@ -40,10 +40,8 @@ class Temperature:
         weight_decay: float = 0.0,
         largest_log: float | None = None,
         start: float = 1.0,
-        smallest: float = 0.0,
     ) -> None:
         self.target_entropy, self._loss, self._largest_log = target_entropy, loss, largest_log
-        self._smallest_log = math.log(max(smallest, _SMALLEST))
         self.optimizer: torch.optim.Optimizer | None = None
         if alpha is not None:
             self.log_alpha = torch.tensor(math.log(max(alpha, 1e-38)), dtype=dtype, device=device)
@@ -70,4 +68,4 @@ class Temperature:
         self.optimizer.found_inf = skipped  # type: ignore[attr-defined]
         self.optimizer.step()
         with torch.no_grad():
-            self.log_alpha.clamp_(self._smallest_log, self._largest_log)
+            self.log_alpha.clamp_(_SMALLEST_LOG, self._largest_log)
