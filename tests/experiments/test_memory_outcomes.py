@@ -218,8 +218,8 @@ def test_rates(tmp_path: Path) -> None:
     for group, rate, last in (("low", 1e-5, 5.0), ("high", 1e-3, 9.0), ("auto", "auto", 11.0)):
         for seed in (1, 2):
             run = tmp_path / "runs" / f"{group}-{seed}"
-            found = {"lr_context_encoder/policy": 10.0**-seed, "lr_context_encoder/critic": 0.1}
-            steered = [{"step": 900, "kind": "train", **found}] if rate == "auto" else []
+            found = {"step": 900, "kind": "train", "lr_context_encoder": 10.0**-seed}
+            steered = [found] if rate == "auto" else []
             write_run(run, evaluations(1.0, last) + steered)
             members.append(Member(run, Setting("T", {"lr_context_encoder": rate}, group), seed, 1))
     status = {members[2].run: "diverged"}
@@ -228,8 +228,8 @@ def test_rates(tmp_path: Path) -> None:
     low, high, auto = made["rows"]
     assert [float(row["share"]) for row in (low, high, auto)] == [0.5, 1, 1.25]
     assert (high["runs"], high["diverged"], high["random"]) == ("1", "1", "1.0")
-    assert low["lr_policy"] == "" and float(auto["lr_policy"]) == pytest.approx(10**-1.5)
-    assert [float(auto[f"lr_policy_{edge}"]) for edge in ("low", "high")] == [0.01, 0.1]
+    assert low["lr"] == "" and float(auto["lr"]) == pytest.approx(10**-1.5)
+    assert [float(auto[f"lr_{edge}"]) for edge in ("low", "high")] == [0.01, 0.1]
     assert "| T | auto | 125% ± 0% | 11 ± 0 | 1 | 2 | 0 | 0.032 [0.01, 0.1] |" in made["text"]
     lost: dict[Path, Status] = {m.run: "diverged" for m in members}
     assert all("share" not in row for row in _panel("T", read_runs(members, lost)))

@@ -98,8 +98,8 @@ class RESeLKeywords(LoopKeywords, total=False):
     encoder: str | None
     """The context encoder, by name; None for a method without one."""
     lr_context_encoder: float | Literal["auto"] | None
-    """Learning rate of the context encoders (LR_CE) of policy and critic; `auto` steers each until
-    a step of the encoder alone moves the output as much as a step of the other layers, None takes
+    """Learning rate of the context encoders (LR_CE) of policy and critic; `auto` steers it until
+    steps of the encoders alone move the outputs as much as steps of the other layers, None takes
     LR_other."""
     auto_lr_start: float | None
     """Where an automatic LR_CE starts; None takes 0.03 of that of the other layers."""
@@ -214,8 +214,8 @@ class AgentKeywords(LoopKeywords, total=False):
     encoder: str | None
     """The context encoder, by name; None for a method without one."""
     lr_context_encoder: float | Literal["auto"] | None
-    """Learning rate of the context encoders (LR_CE) of policy and critic; `auto` steers each until
-    a step of the encoder alone moves the output as much as a step of the other layers, None takes
+    """Learning rate of the context encoders (LR_CE) of policy and critic; `auto` steers it until
+    steps of the encoders alone move the outputs as much as steps of the other layers, None takes
     LR_other."""
     auto_lr_start: float | None
     """Where an automatic LR_CE starts; None takes 0.03 of that of the other layers."""

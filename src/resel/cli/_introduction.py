@@ -22,7 +22,7 @@ def introduce(run: Run, threads: int) -> None:
     )
     table = Table("network", "group", "parameters", "learning rate", box=None)
     for group in describe_groups(learner):
-        steers = group["network"] in learner.auto_rates and group["group"] == "context_encoder"
+        steers = learner.steers(str(group["network"]), str(group["group"]))
         table.add_row(
             str(group["network"]),
             str(group["group"]),

@@ -19,8 +19,8 @@ class EncoderRate:
     lr_context_encoder: Annotated[
         float | Literal["auto"] | None, tyro.conf.arg(aliases=["--lr-ce"])
     ] = None
-    """Learning rate of the context encoders (LR_CE); `auto` steers it until a step of the encoder
-    alone moves the output as much as a step of the other layers, None takes that of their
+    """Learning rate of the context encoders (LR_CE); `auto` steers it until steps of the encoders
+    alone move the outputs as much as steps of the other layers, None takes that of their
     network."""
     auto_lr_start: float | None = None
     """Where an automatic LR_CE starts; None takes 0.03 of that of the other layers."""

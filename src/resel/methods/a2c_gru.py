@@ -48,7 +48,7 @@ class A2CLearner(_on_policy.OnPolicyLearner):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        if self.auto_rates:
+        if self.auto_rate is not None:
             raise ConfigError(
                 "lr_context_encoder=auto takes steps of Adam apart, and a2c-gru learns by RMSprop: "
                 "give a number."

@@ -52,6 +52,7 @@ from resel.optim import (
     AutoRate,
     PackedInputs,
     ParameterGroup,
+    Steered,
     StepRecord,
     Temperature,
     build_optimizer,
@@ -125,8 +126,8 @@ class Learner(ABC):
             )
             for name in self.follows
         }
-        self.auto_rates = self._auto_rates()
-        """What steers the context encoder's rate, by network, where it is automatic."""
+        self.auto_rate = self._auto_rate()
+        """What steers the context encoders' rate, where it is automatic."""
         self.temperature: Temperature | None = None
         self.generators = {"noise": torch_stream(self.seed, "learner-noise", device)}
         found = [module for network in self.networks.values() for module in dropouts(network)]
@@ -274,31 +275,37 @@ class Learner(ABC):
         scope: LrScope = getattr(self.settings, "lr_scope", "encoder")
         return parameter_groups(network, lr if own in (None, "auto") else own, lr, scope)
 
-    def _auto_rates(self) -> dict[str, AutoRate]:
+    def _auto_rate(self) -> AutoRate | None:
         if getattr(self.settings, "lr_context_encoder", None) != "auto":
-            return {}
+            return None
         encoder = self.config.encoder
         if encoder is None or not encoder_spec(encoder).memory:
             raise ConfigError(
                 f"lr_context_encoder=auto needs a memory, and the encoder {encoder} has none: give "
                 "a number, or choose another encoder."
             )
-        return {
-            name: AutoRate(groups, self.optimizers[name], self.settings.auto_lr_start)
+        networks = {
+            name: Steered(groups[0], groups[1], self.optimizers[name])
             for name, groups in self.groups.items()
             if name in ("policy", "critic") and len(groups) == 2  # of which outputs are known
         }
+        return AutoRate(networks, self.settings.auto_lr_start) if networks else None
+
+    def steers(self, network: str, group: str) -> bool:
+        """Whether the rate of this group is automatic."""
+        rate = self.auto_rate
+        return rate is not None and network in rate and group == "context_encoder"
 
     def scale_rates(self, scale: float) -> None:
-        """Let networks learn at this share of their rates; steered ones follow by themselves."""
+        """Let networks learn at this share of their rates; a steered one follows by itself."""
         for name, optimizer in self.optimizers.items():
             for own, group in zip(self.groups[name], optimizer.param_groups, strict=True):
-                if name not in self.auto_rates or own.name != "context_encoder":
+                if not self.steers(name, own.name):
                     group["lr"] = scale * own.lr
 
-    def steer_rates(self, batch: Batch) -> dict[str, float]:
-        """Let automatic rates measure themselves on a batch, now and then; their metrics."""
-        if not self.auto_rates:
+    def steer_rate(self, batch: Batch) -> dict[str, float]:
+        """Let an automatic rate measure itself on a batch, now and then; its metrics."""
+        if self.auto_rate is None:
             return {}
         if self.updates % MEASURE_EVERY == 0:
             batch = batch.to(self.device)
@@ -313,13 +320,8 @@ class Learner(ABC):
                     action,
                 ),
             }
-            for name, rate in self.auto_rates.items():
-                rate.steer(outputs[name])
-        return {
-            key: value
-            for name, rate in self.auto_rates.items()
-            for key, value in rate.metrics(name).items()
-        }
+            self.auto_rate.steer(outputs)
+        return self.auto_rate.metrics()
 
     def inputs(self, batch: Batch) -> tuple[ContextInputs, Tensor]:
         """What the networks read, and the taken action (Box values, or an index)."""
@@ -474,8 +476,8 @@ class Learner(ABC):
             for key, value in optimizer_tensors(optimizer).items()
         }
         document: dict[str, Any] = {"updates": self.updates, "moments": sorted(moments)}
-        if self.auto_rates:
-            document["auto_rates"] = {name: r.state() for name, r in self.auto_rates.items()}
+        if self.auto_rate is not None:
+            document["auto_rate"] = self.auto_rate.state()
         return tensors | moments, document
 
     def restore(self, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> None:
@@ -502,7 +504,8 @@ class Learner(ABC):
                     if key.startswith(prefix)
                 }
                 restore_optimizer(optimizer, saved)
-            for name, rate in self.auto_rates.items():
-                rate.restore(document["auto_rates"][name])
+            if self.auto_rate is not None:
+                saved = document["auto_rate" if "auto_rate" in document else "auto_rates"]
+                self.auto_rate.restore(saved)
         except (LookupError, RuntimeError, TypeError, ValueError) as error:
             raise DamagedFileError(f"The learner's saved state cannot be used: {error}.") from error

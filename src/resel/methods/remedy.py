@@ -25,7 +25,7 @@ def remedy(learner: Learner, network: str = "critic") -> str:
             f"method's presets ({usual[highest]:g}): a smaller one is the first thing to try."
         )
     name, encoder = f"lr_{network}", learner.config.encoder
-    if encoder is not None and encoder_spec(encoder).memory and not learner.auto_rates:
+    if encoder is not None and encoder_spec(encoder).memory and learner.auto_rate is None:
         if "lr_context_encoder" not in rates and name in rates:
             return (
                 f"The memory learns at the rate of the other layers ({name}={rates[name]:g}): a "

@@ -49,8 +49,8 @@ class ReselSettings(CriticObservations, EncoderRate):
     lr_context_encoder: Annotated[
         float | Literal["auto"] | None, tyro.conf.arg(aliases=["--lr-ce"])
     ] = 1e-5
-    """Learning rate of the context encoders (LR_CE) of policy and critic; `auto` steers each until
-    a step of the encoder alone moves the output as much as a step of the other layers, None takes
+    """Learning rate of the context encoders (LR_CE) of policy and critic; `auto` steers it until
+    steps of the encoders alone move the outputs as much as steps of the other layers, None takes
     LR_other."""
     lr_policy: float = 3e-4
     """Learning rate of everything else in the policy (LR_other)."""

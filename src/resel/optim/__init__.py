@@ -1,7 +1,7 @@
 """Parameter groups with rates of their own, checked steps, temperature, clamp of targets."""
 
 from resel.optim.amplification import PackedInputs, critic_outputs, moved, policy_outputs
-from resel.optim.auto_rate import MEASURE_EVERY, AutoRate
+from resel.optim.auto_rate import MEASURE_EVERY, AutoRate, Steered
 from resel.optim.checks import READ_EVERY, StepCheck, StepRecord
 from resel.optim.clamp import TargetClamp
 from resel.optim.groups import (
@@ -23,6 +23,7 @@ __all__ = [
     "PackedInputs",
     "ParameterGroup",
     "RMSprop",
+    "Steered",
     "StepCheck",
     "StepRecord",
     "TargetClamp",

@@ -264,7 +264,7 @@ class Trainer:
         batch = self.sample()
         wanted = self.log.wants_metrics
         metrics = self.learner.update(batch, want_metrics=wanted)
-        rates = self.learner.steer_rates(batch)
+        rates = self.learner.steer_rate(batch)
         self.monitor.remember(self.learner.updates, batch.origins, self.episodes)
         complete = wanted and self.log.add_metrics(
             {**metrics, **rates}, batch, self.buffer, self.episodes

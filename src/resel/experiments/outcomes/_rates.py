@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, geometric_mean
 from typing import Any
 
 from resel.analysis.runs import points
@@ -16,8 +16,7 @@ from resel.experiments.outcomes._markdown import page, score
 from resel.experiments.outcomes._reading import RunData, diverged, grouped
 
 Row = dict[str, Any]
-_NETWORKS = ("policy", "critic")
-_FOUND = tuple(f"lr_{network}{part}" for network in _NETWORKS for part in ("", "_low", "_high"))
+_FOUND = ("lr", "lr_low", "lr_high")
 _COLUMNS = (
     *("panel", "group", "runs", "diverged", "random", "mean", "standard_error"),
     *("share", "share_standard_error", *_FOUND),
@@ -75,15 +74,11 @@ def _random(runs: Sequence[RunData]) -> float:
 
 def _found(runs: Sequence[RunData]) -> Row:
     """Where LR_CE ended: the geometric mean over seeds, the smallest and the largest."""
-    row: Row = {}
-    for network in _NETWORKS:
-        seen = [points(r.lines, "train", f"lr_context_encoder/{network}")[1] for r in runs]
-        last = [values[-1] for values in seen if values]
-        if last:
-            middle = math.exp(fmean(map(math.log, last)))
-            row |= {f"lr_{network}": middle, f"lr_{network}_low": min(last)}
-            row |= {f"lr_{network}_high": max(last)}
-    return row
+    seen = [points(r.lines, "train", "lr_context_encoder")[1] for r in runs]
+    last = [values[-1] for values in seen if values]
+    if not last:
+        return {}
+    return {"lr": geometric_mean(last), "lr_low": min(last), "lr_high": max(last)}
 
 
 def _text(experiment: Experiment, rows: Sequence[Row]) -> str:
@@ -98,12 +93,12 @@ def _text(experiment: Experiment, rows: Sequence[Row]) -> str:
             [
                 *(row["panel"], row["group"], share, score(row["mean"], row["standard_error"])),
                 *(score(row["random"]), str(row["runs"]), str(row["diverged"])),
-                *(_rate(row, network) for network in _NETWORKS),
+                _rate(row),
             ]
         )
     head = (
         *("task", "LR_CE", "share of the way", "return", "random", "runs", "diverged"),
-        *(f"final LR_CE of the {network}" for network in _NETWORKS),
+        "final LR_CE",
     )
     notes = (
         "The way is that from an untrained policy, the evaluation at step 0, to the best of the "
@@ -114,8 +109,7 @@ def _text(experiment: Experiment, rows: Sequence[Row]) -> str:
     return page(experiment.title, head, lines, *notes)
 
 
-def _rate(row: Row, network: str) -> str:
-    name = f"lr_{network}"
-    if name not in row:
+def _rate(row: Row) -> str:
+    if "lr" not in row:
         return "-"
-    return f"{row[name]:.2g} [{row[f'{name}_low']:.2g}, {row[f'{name}_high']:.2g}]"
+    return f"{row['lr']:.2g} [{row['lr_low']:.2g}, {row['lr_high']:.2g}]"
