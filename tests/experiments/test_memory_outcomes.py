@@ -71,7 +71,7 @@ def make(kind: Kind, members: list[Member], out: Path, **how: Any) -> dict[str, 
     [
         ("tmaze", 12, 240_000),
         ("table-novel", 15, 300_000),
-        ("table-popgym", 44, 2_200_000),
+        ("table-popgym", 46, 2_300_000),
         ("fig-auto-lr", 42, 840_000),
     ],
 )
@@ -88,7 +88,11 @@ def test_popgym_has_every_task_that_was_asked_for() -> None:
     assert len(easy) == 8 and len(read_popgym()) == 24
     for encoder in ("mamba", "gru"):
         assert easy <= {s.task for s in study.settings if s.group == encoder}
-    assert len({s.task for s in study.settings}) == 8 + 6 + 1
+    assert len({s.task for s in study.settings}) == 8 + 6 + 2
+    reaching = [s.config(1) for s in study.settings if s.group.endswith("taps")]
+    taps = {config.task: config.encoder_settings.conv_kernel for config in reaching}
+    assert all(n > 32 * (1 + task.endswith("Hard-v0")) for task, n in taps.items())
+    assert len(taps) == 2
     seeds = Counter((setting.task, setting.group) for setting, _ in study.runs())
     thrice = {task for (task, _), count in seeds.items() if count == 3}
     assert len(thrice) == 3 and {REPEAT, "popgym-RepeatFirstEasy-v0"} < thrice <= easy

@@ -41,6 +41,8 @@ _OTHERS = (
     "MineSweeperEasy",
 )
 _HARDER = ("RepeatPreviousMedium",)
+_TAPS = {"RepeatPreviousMedium": 40, "RepeatPreviousHard": 72}
+"""Cards that are asked for 32 and 64 steps later, by a convolution that reaches them."""
 _THREE_SEEDS = _PUBLISHED[:3]
 """Tasks with three seeds, and without a memory as well."""
 
@@ -98,7 +100,11 @@ def popgym_study(scale: Scale) -> Study:
         )
         for setting in _popgym(tasks, encoders, seeds)
     )
-    return Study(every, (1, 2, 3), numbers={"last_episodes": 50})
+    reaching = tuple(
+        Setting(f"popgym-{name}-v0", {"conv_kernel": n}, f"mamba, {n} taps", seeds=(1,))
+        for name, n in _TAPS.items()
+    )
+    return Study((*every, *reaching), (1, 2, 3), numbers={"last_episodes": 50})
 
 
 def _popgym(
