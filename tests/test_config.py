@@ -244,8 +244,9 @@ def test_json_may_leave_settings_out() -> None:
 
 
 def test_settings_that_a_method_no_longer_has() -> None:
-    former = get_method("resel").former
-    assert former
+    method = get_method("resel")
+    former = method.former
+    assert former and isinstance(hash(method), int)
     assert Config.from_json({"algorithm": {**former, "gamma": 0.9}}) == Config.build(
         "", {"gamma": 0.9}
     )

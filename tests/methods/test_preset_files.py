@@ -14,7 +14,7 @@ from resel.agent import configure
 from resel.cli.train import train_arguments
 from resel.errors import ConfigError, DamagedFileError
 from resel.experiments import choose, comparison, with_preset
-from resel.methods import PresetFile, read_preset
+from resel.methods import PresetFile, get_method, read_preset
 
 OWN = """
 import gymnasium
@@ -43,6 +43,20 @@ def test_it_holds_all_settings_of_a_run() -> None:
     assert found == asked, "but for what belongs to a run and its machine"
     assert configure("TMaze-v0", preset=path, gamma=0.6).algorithm.gamma == 0.6
     assert read_preset(path).about == {"why": "a test"}
+
+
+def test_settings_that_its_method_no_longer_has() -> None:
+    former = get_method("resel").former
+    for changed, refusal in (({}, None), ({"alpha_start": 0.5}, "alpha_start=0.5, a setting that")):
+        document = json.loads(Path(write(gamma=0.5)).read_text())
+        document["settings"] |= former | changed
+        del document["sha256"]
+        Path("mine.json").write_text(json.dumps(document))
+        if refusal is None:
+            assert configure("TMaze-v0", preset="mine.json").algorithm.gamma == 0.5
+        else:
+            with pytest.raises(ConfigError, match=refusal):
+                configure("TMaze-v0", preset="mine.json")
 
 
 def test_it_brings_its_method() -> None:

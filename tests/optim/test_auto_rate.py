@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
-from resel.errors import ConfigError
+from resel.errors import ConfigError, DamagedFileError
 from resel.optim import MEASURE_EVERY
 from resel.optim.auto_rate import AutoRate, Steered
 from resel.optim.groups import ParameterGroup, adam_steps, build_optimizer
@@ -81,7 +82,7 @@ def test_rounding_and_faults_move_nothing() -> None:
     assert rate.lr == 1e-5
     assert rate.metrics() == {"lr_context_encoder": 1e-5}
     rate.steer({**outputs, "policy": lambda: torch.full((3, 1), torch.nan)})
-    assert rate.lr != 1e-5, "the other network is measured all the same"
+    assert 0 < math.log(rate.lr / 1e-5) <= 0.1 * math.log(8) + 1e-9, "half of a vote"
     assert "variation/policy/other" not in rate.metrics()
 
 
@@ -110,13 +111,21 @@ def test_steps_are_those_of_the_optimiser() -> None:
 
 
 def test_a_steered_rate_is_not_scaled(make_trainer: Any) -> None:
-    learner = automatic(make_trainer).learner
+    trainer = automatic(make_trainer)
+    learner = trainer.learner
     lr = learner.auto_rate.lr
     learner.scale_rates(0.5)
     for name in ("policy", "critic"):
         encoder, other = learner.optimizers[name].param_groups
         assert encoder["lr"] == lr and other["lr"] == 0.5 * learner.groups[name][1].lr
         assert learner.steers(name, "context_encoder") and not learner.steers(name, "other")
+    learner.scale_rates(1e-6)
+    trainer.train(40)
+    learner.updates += -learner.updates % MEASURE_EVERY
+    learner.scale_rates(1e-6)
+    learner.steer_rate(trainer.sample())
+    lowest = min(learner.groups[name][1].lr for name in ("policy", "critic"))
+    assert learner.auto_rate.lr == pytest.approx(1e-6 * lowest), "no higher than the others"
 
 
 def automatic(make_trainer: Any, **settings: Any) -> Any:
@@ -164,6 +173,13 @@ def test_a_checkpoint_in_which_each_network_has_a_rate_still_goes_on(make_traine
     document["auto_rates"] = {"policy": {"lr": 1e-5}, "critic": {"lr": 4e-5, "variations": {}}}
     two.learner.restore(tensors, document)
     assert two.learner.auto_rate.metrics() == {"lr_context_encoder": pytest.approx(2e-5)}
+    document["auto_rates"] = {"policy": {"lr": 1.0}, "critic": {"lr": 1.0}}
+    two.learner.restore(tensors, document)
+    highest = min(two.learner.groups[name][1].lr for name in ("policy", "critic"))
+    assert two.learner.auto_rate.lr == highest
+    for torn in (3, [], {"policy": {}}, {"lr": 0.0}):
+        with pytest.raises(DamagedFileError):
+            two.learner.restore(tensors, {**document, "auto_rates": torn})
 
 
 def test_without_a_memory_it_is_refused(make_trainer: Any) -> None:

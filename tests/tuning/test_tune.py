@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import fake_training
+import optuna
 import pytest
 from fake_training import fake_command
 from terminal import refused
@@ -22,7 +23,7 @@ from resel.agent import configure
 from resel.cli import main
 from resel.errors import ConfigError
 from resel.experiments.engines import local
-from resel.methods import Between, read_preset
+from resel.methods import Between, get_method, read_preset
 from resel.tuning import Search, _trials, parse_budget, without_password
 from resel.tuning._clock import Clock
 from resel.tuning._study import distributions, open_study
@@ -293,6 +294,17 @@ def test_a_study_is_about_one_thing(monkeypatch: Any, capsys: Any) -> None:
     told = refused(capsys, *task, *own)
     assert "has task TMaze-v0, and this is task Pendulum-V-v0" in told and "--study" in told
     assert main([*TWO, "--trials", "1"]) == 0 and table() == before, "nothing was lost"
+
+
+def test_a_study_from_when_the_method_had_further_settings(monkeypatch: Any, capsys: Any) -> None:
+    trains(monkeypatch, GAMMA)
+    assert main([*TWO, "--trials", "1"]) == 0
+    study = optuna.load_study(study_name=None, storage="sqlite:///out/study.db")
+    about = study.user_attrs["resel"]
+    for settings, code in ((get_method("resel").former, 0), ({"alpha_start": 0.5}, 2)):
+        study.set_user_attr("resel", {**about, "settings": {**about["settings"], **settings}})
+        assert main([*TWO, "--trials", "1"]) == code
+    assert "alpha_start=0.5, a setting that this version no longer has" in capsys.readouterr().err
 
 
 def test_bad_input(monkeypatch: Any, capsys: Any) -> None:

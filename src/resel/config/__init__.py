@@ -1,7 +1,15 @@
 """All settings of a run, composed; each dataclass checks itself when it is built."""
 
 from resel.config._checks import at_least, between, finite, one_of, positive, positive_or
-from resel.config._compose import GROUPS, SIZES, Config, SizeName, field_names, owners
+from resel.config._compose import (
+    GROUPS,
+    SIZES,
+    Config,
+    SizeName,
+    field_names,
+    owners,
+    without_former,
+)
 from resel.config._kinds import (
     Count,
     EnvKwargs,
@@ -36,4 +44,5 @@ __all__ = [
     "positive",
     "positive_or",
     "scaled",
+    "without_former",
 ]

@@ -167,7 +167,7 @@ class Config:
             part = data.get(group, {})
             if not isinstance(part, Mapping):
                 raise ConfigError(f"The group {group!r} of a saved config is not an object.")
-            kept = _without_former(part, METHODS.get(config.method).former)
+            kept = without_former(config.method, part)
             unknown += [f"{group}.{key}" for key in kept if config.group_of(key) != group]
             settings.update(kept)
         if unknown:
@@ -191,15 +191,16 @@ class Config:
         return ConfigError(f"There is no setting named {name!r}.{hint}")
 
 
-def _without_former(part: Mapping[str, Any], former: Mapping[str, Any]) -> dict[str, Any]:
+def without_former(method: str, saved: Mapping[str, Any]) -> dict[str, Any]:
     """Saved settings but for those that a method no longer has, where they changed nothing."""
-    for name in former.keys() & part.keys():
-        if part[name] != former[name]:
+    former = METHODS.get(method).former
+    for name in former.keys() & saved.keys():
+        if saved[name] != former[name]:
             raise ConfigError(
-                f"A saved config has {name}={part[name]!r}, a setting that this version no longer "
+                f"What was saved has {name}={saved[name]!r}, a setting that this version no longer "
                 "has: go on with the version of resel that made it."
             )
-    return {name: value for name, value in part.items() if name not in former}
+    return {name: value for name, value in saved.items() if name not in former}
 
 
 def _settings_of(encoder: str | None) -> type[Any]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from resel.config import Config
+from resel.config import Config, without_former
 from resel.envs import warn_user
 from resel.errors import ConfigError, DamagedFileError
 
@@ -95,6 +95,7 @@ def read_preset(path: str) -> PresetFile:
         )
     try:
         names = {"method": method, "encoder": settings.get("encoder")}
+        settings = without_former(method, settings)
         Config.build("", names).replace(**settings)
     except ConfigError as error:
         raise ConfigError(f"The preset file {path} cannot be used: {error}") from error

@@ -54,7 +54,7 @@ class Method:
     """The actions it can learn."""
     figures: tuple[str, ...] = ()
     """Figures and tables of the paper in which it appears."""
-    former: Mapping[str, Any] = field(default_factory=dict)
+    former: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Settings that it had once, with the values at which they changed nothing: what was saved
     then still names them."""
 

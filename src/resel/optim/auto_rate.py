@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from statistics import fmean, geometric_mean
+from statistics import geometric_mean
 from typing import Any, NamedTuple
 
 import torch
@@ -100,8 +100,9 @@ class AutoRate:
                 self._variations |= {f"{name}/context_encoder": encoder, f"{name}/other": other}
                 wish = math.log(other / max(encoder, _ROUNDING))
                 wishes.append(max(-_FARTHEST, min(_FARTHEST, wish)))
-        if wishes:
-            self.lr = self._bounded(self.lr * math.exp(_GAIN * fmean(wishes)))
+        # Who says nothing asks for what there is: the others alone do not decide.
+        wish = sum(wishes) / len(self._networks)
+        self.lr = self._bounded(self.lr * math.exp(_GAIN * wish))
 
     def _measured(
         self, network: Steered, steps: Mapping[str, Tensor], output: Callable[[], Tensor]
@@ -120,13 +121,14 @@ class AutoRate:
 
     def state(self) -> dict[str, Any]:
         """What the next measurement, and the metrics until then, depend on."""
-        return {"lr": self.lr, "variations": self._variations}
+        return {"lr": self.lr, "variations": dict(self._variations)}
 
     def restore(self, document: Mapping[str, Any]) -> None:
         """Take over what `state` gave; in older checkpoints each network has a rate of its own."""
+        document = dict(document)
         if "lr" not in document:
             lr = geometric_mean(float(own["lr"]) for own in document.values())
-            document = {"lr": lr, "variations": {}}
+            document = {"lr": self._bounded(lr), "variations": {}}
         lr = float(document["lr"])
         if not (math.isfinite(lr) and lr > 0):
             raise ValueError(f"an automatic LR_CE of {lr}")

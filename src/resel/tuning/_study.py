@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from resel.config import without_former
 from resel.errors import ConfigError, MissingDependencyError, ReselError, StorageError
 from resel.methods import Between, Range
 from resel.tuning._search import Search
@@ -134,6 +135,8 @@ def _check(study: Any, search: Search) -> None:
     if found is None:
         study.set_user_attr(_ABOUT, wanted)
         return
+    if found["method"] == wanted["method"]:
+        found = {**found, "settings": without_former(wanted["method"], found["settings"])}
     for name, (before, now) in _differences(found, wanted).items():
         raise ConfigError(
             f"The study {search.study!r} in {search.shown_storage} has {name} {before}, and this "

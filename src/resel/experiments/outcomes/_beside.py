@@ -63,7 +63,8 @@ def make_mmer(
     cells = grouped(runs, lambda run: (run.member.setting.task, run.member.setting.group))
     for (task, encoder), here in cells.items():
         seeds = [
-            _row_of(run) | {"mmer": run.number("mmer"), "last": _last(run, known, episodes)}
+            _row_of(run)
+            | {"encoder": encoder, "mmer": run.number("mmer"), "last": _last(run, known, episodes)}
             for run in here
         ]
         singles += seeds
