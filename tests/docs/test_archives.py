@@ -21,6 +21,7 @@ _TRAINED = tuple(e.name for e in choose(["all"]) if e.studies["smoke"].count)
         ("methods", "cpu", ("methods",)),
         ("lr-others", "cpu", ("fig-lr-others",)),
         ("novel", "cpu", ("table-novel",)),
+        ("popgym", "cpu", ("table-popgym",)),
         ("paper-smoke", "smoke", _TRAINED),
     ],
 )

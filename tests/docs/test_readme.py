@@ -119,6 +119,20 @@ def test_the_cards_are_those_of_the_results() -> None:
     assert known.best_mmer == 1 and f"{POPGYM_STEPS:,} | 1 |" in _line("| | POPGym's best")
 
 
+def test_the_delays_are_those_of_the_results() -> None:
+    rows = {r["task"]: r for r in _rows("popgym/table.csv") if r["encoder"].endswith("taps")}
+    line, others = _line("| [`RepeatPreviousMedium`"), _line("| | the best published agents")
+    tasks = [f"popgym-RepeatPrevious{level}-v0" for level in ("Medium", "Hard")]
+    taps = ", ".join(f"`{rows[task]['encoder'].split()[1]}`" for task in tasks)
+    assert taps.replace("`", "") in line.replace("conv_kernel=", "").replace("`", "")
+    scores = [(float(rows[t]["mmer_mean"]), float(rows[t]["last_mean"])) for t in tasks]
+    assert all(round(score, 3) == 1 for pair in scores for score in pair) and "**1, 1**" in line
+    assert {rows[task]["runs"] for task in tasks} == {"1"} and "1 seed " in line
+    assert {float(rows[task]["steps"]) for task in tasks} == {50_000} and "| 50,000 |" in line
+    best = ", ".join(f"{read_popgym()[task].best_mmer:g}" for task in tasks)
+    assert f"{POPGYM_STEPS:,} | {best} |" in others
+
+
 def test_acrobot_is_that_of_the_results() -> None:
     rows, line = _rows("any-environment/evaluations.csv"), _line("| [Acrobot")
     means = sorted(round(float(row["return_mean"])) for row in rows)

@@ -54,15 +54,19 @@ def around(y: Sequence[float], spread: Sequence[float]) -> tuple[list[float], li
 def legend(
     figure: Any, axes: Sequence[Any], columns: int = 4, least: int = 2, **style: Any
 ) -> None:
-    """One legend under all panels, if there are at least so many lines."""
+    """One legend under all panels, if there are at least so many lines, no wider than they are."""
     found = {
         label: handle
         for ax in axes
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
     }
     if len(found) >= least:
-        place = {"loc": "outside lower center", "ncols": columns, "frameon": False}
-        figure.legend(found.values(), found.keys(), **place, **style)
+        place = {"loc": "outside lower center", "frameon": False}
+        for ncols in range(columns, 0, -1):
+            made = figure.legend(found.values(), found.keys(), ncols=ncols, **place, **style)
+            if ncols == 1 or made.get_window_extent().width <= figure.bbox.width:
+                break
+            made.remove()
 
 
 def looks(groups: Iterable[str]) -> dict[str, dict[str, str]]:

@@ -42,7 +42,7 @@ _OTHERS = (
 )
 _HARDER = ("RepeatPreviousMedium",)
 _TAPS = {"RepeatPreviousMedium": 40, "RepeatPreviousHard": 72}
-"""Cards that are asked for 32 and 64 steps later, by a convolution that reaches them."""
+"""Cards that are asked for 31 and 63 steps later, by a convolution that reaches them."""
 _THREE_SEEDS = _PUBLISHED[:3]
 """Tasks with three seeds, and without a memory as well."""
 
