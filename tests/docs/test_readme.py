@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 from doc_pages import DOCS, ROOT
@@ -129,6 +130,14 @@ def test_the_delays_are_those_of_the_results() -> None:
     assert all(round(score, 3) == 1 for pair in scores for score in pair) and "**1, 1**" in line
     assert {rows[task]["runs"] for task in tasks} == {"1"} and "1 seed " in line
     assert {float(rows[task]["steps"]) for task in tasks} == {50_000} and "| 50,000 |" in line
+    minutes = []
+    for task in tasks:
+        for run in (DOCS / "results" / "popgym" / "runs").glob(f"{task}-mamba-seed1-*"):
+            config = json.loads((run / "config.json").read_text())
+            if f"mamba, {config['encoder_settings']['conv_kernel']} taps" == rows[task]["encoder"]:
+                seconds = json.loads((run / "result.json").read_text())["cpu_seconds"]
+                minutes.append(f"{seconds / 60:.0f}")
+    assert f"| {', '.join(minutes)} minutes |" in line
     best = ", ".join(f"{read_popgym()[task].best_mmer:g}" for task in tasks)
     assert f"{POPGYM_STEPS:,} | {best} |" in others
 
