@@ -93,6 +93,10 @@ bench: $(STAMP)  ## measure speed and memory on this machine (it should be quiet
 	@$(BIN)/resel bench update --size tiny --task Pendulum-V-v0 --batch-steps 1000 \
 		--out docs/results/performance/tiny
 	@$(BIN)/resel bench update --size tiny --batch-steps 10 --out docs/results/performance/overhead
+	@echo "==> Measuring: what an automatic LR_CE costs"
+	@$(BIN)/resel bench update --lr-ce-auto --out docs/results/performance/auto-lr
+	@$(BIN)/resel bench update --lr-ce-auto --size tiny --task Pendulum-V-v0 \
+		--out docs/results/performance/auto-lr/tiny
 
 reproduce-smoke: $(STAMP)  ## every figure and table of the paper on small tasks (about an hour)
 	@$(BIN)/resel reproduce all --scale smoke --out reproduce-output/smoke

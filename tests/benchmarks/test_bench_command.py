@@ -21,6 +21,7 @@ from resel.benchmarks import PARTS as EVERY_PART
 from resel.benchmarks import methods, startup, update
 from resel.cli import main
 from resel.methods import Method, get_method
+from resel.optim import MEASURE_EVERY
 
 PARTS: dict[str, list[str]] = {
     "scan": ["--rows", "2", "--length", "9", "--channels", "20", "--states", "3"],
@@ -116,6 +117,21 @@ def test_update_of_a_task(
     assert (result["observation_size"], result["action_size"]) == sizes
     assert (result["trajectory_length"], result["valid_steps"]) == (length, steps)
     assert result["config"]["task"] == task
+
+
+@pytest.mark.parametrize("encoder", ["mamba", "gru"])
+def test_what_an_automatic_rate_costs(encoder: str, capsys: Any) -> None:
+    result = measured(capsys, "update", "--encoder", encoder, "--lr-ce-auto")
+    assert result["config"]["algorithm"]["lr_context_encoder"] == "auto"
+    assert result["auto_lr_share"] == result["auto_lr_ms"] / (MEASURE_EVERY * result["update_ms"])
+    argv = ["bench", "update", *PARTS["update"], "--encoder", encoder, "--repetitions", "1"]
+    assert main([*argv, "--lr-ce-auto"]) == 0
+    assert f"once in {MEASURE_EVERY} updates" in " ".join(capsys.readouterr().out.split())
+
+
+def test_an_encoder_without_a_rate_of_its_own_has_none_to_measure(capsys: Any) -> None:
+    said = refused(capsys, "bench", "update", "--encoder", "mlp", "--lr-ce-auto")
+    assert "needs a memory" in said
 
 
 def test_update_on_a_busy_machine(capsys: Any) -> None:

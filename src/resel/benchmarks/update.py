@@ -4,8 +4,10 @@ Trajectories are made up: sizes as in HalfCheetah (17 observations, 6 actions) a
 --batch-steps steps, or the sizes, horizon and settings of a task. `update_ms` is the mean over
 policy_delay updates in a row, so it holds the right share of policy updates. `limit_ms` is the time
 torch needs for the matrix products of the update alone, each measured by itself, in the same shape
-and layout and in turn with the updates. `ratio` is update_ms / limit_ms. On a GPU the clock is read
-when it has done all it was given; what is said of products is left out where it hides some.
+and layout and in turn with the updates. `ratio` is update_ms / limit_ms. With --lr-ce-auto,
+`auto_lr_share` is what the measurements of an automatic LR_CE add to the updates between them. On a
+GPU the clock is read when it has done all it was given; what is said of products is left out where
+it hides some.
 """
 
 from __future__ import annotations
@@ -29,12 +31,20 @@ from resel.benchmarks._products import (
     has_hidden_products,
     record_products,
 )
-from resel.benchmarks._timing import Laps, Timing, interleave, keep_busy, synchronize
+from resel.benchmarks._timing import (
+    Laps,
+    Timing,
+    interleave,
+    keep_busy,
+    seconds_of,
+    synchronize,
+)
 from resel.benchmarks._workload import HALF_CHEETAH
 from resel.config import Config, Count, SizeName
 from resel.envs import DEFAULT_EPISODE_CAP, CheckedEnv
 from resel.errors import ConfigError
 from resel.networks import Dimensions
+from resel.optim import MEASURE_EVERY
 from resel.tasks import get_task, make_env
 from resel.training import Workload, batch_steps, choose_device, compile_kernels
 from resel.training.threads import width_of
@@ -60,6 +70,8 @@ class UpdateBench(Bench):
     """Network size; the paper's or what the task says, if not given."""
     device: str = "cpu"
     """Where updates are made: cpu, cuda (cuda:1 and so on) or auto."""
+    lr_ce_auto: bool = False
+    """Learn with an automatic LR_CE, and tell what its measurements cost."""
     profile: bool = False
     """Also tell where the time goes."""
     busy: Count = 0
@@ -82,7 +94,11 @@ class UpdateBench(Bench):
 
     def config(self) -> Config:
         """The settings measured with."""
-        named: dict[str, Any] = {"encoder": self.encoder, "batch_steps": self.batch_steps}
+        named: dict[str, Any] = {
+            "encoder": self.encoder,
+            "batch_steps": self.batch_steps,
+            "lr_context_encoder": "auto" if self.lr_ce_auto else None,
+        }
         given = {name: value for name, value in named.items() if value is not None}
         return configure(self.task or "", size=self.size, device=self.device, **given)
 
@@ -100,7 +116,10 @@ class UpdateBench(Bench):
         recording = _record(workload, device)
         clocks = [ProductClock.build(recording, device)] if recording is not None else []
         with keep_busy(self.busy):
-            timings = interleave([lambda: _one_round(workload), *clocks], self.repetitions)
+            calls: list[Callable[[], Laps]] = [lambda: _one_round(workload), *clocks]
+            if self.lr_ce_auto:
+                calls.append(lambda: _one_measurement(workload))
+            timings = interleave(calls, self.repetitions)
         batch, delay = workload.sample(), workload.learner.updates_to_log
         return {
             "config": config.to_json(),
@@ -112,6 +131,7 @@ class UpdateBench(Bench):
             "spin_count": os.environ.get("GOMP_SPINCOUNT"),
             **_numbers(timings, memory, device),
             **(_beside_products(timings, clocks[0], delay) if clocks else {}),
+            **(_of_measurements(timings) if self.lr_ce_auto else {}),
             **({"profile": _profile(workload)} if self.profile else {}),
         }
 
@@ -126,6 +146,8 @@ class UpdateBench(Bench):
             "its matrix products alone": "limit_ms",
             "drawing and packing the batch": "sampling_ms",
         }
+        if "auto_lr_ms" in result:
+            rows[f"measuring LR_CE, once in {MEASURE_EVERY} updates"] = "auto_lr_ms"
         facts = number_table("", "")
         if result["device"] != "cpu":
             facts.add_row("device", f"{result['device']}, {result['machine']['gpu']}")
@@ -136,6 +158,8 @@ class UpdateBench(Bench):
             del rows["its matrix products alone"]
             facts.add_row("its matrix products alone", "not all seen on a GPU")
         facts.add_row("share of drawing and packing", f"{result['sampling_share']:.1%}")
+        if "auto_lr_share" in result:
+            facts.add_row("measuring LR_CE, beside the updates", f"{result['auto_lr_share']:.2%}")
         if "gpu_memory_mb" in result:
             facts.add_row("peak memory of the GPU, MB", f"{result['gpu_memory_mb']:.0f}")
         facts.add_row("peak memory, MB", f"{result['peak_memory_mb']:.0f}")
@@ -180,6 +204,14 @@ def _one_round(workload: Workload) -> Laps:
     }
 
 
+def _one_measurement(workload: Workload) -> Laps:
+    """Seconds of what an automatic LR_CE does once in `MEASURE_EVERY` updates."""
+    learner, batch = workload.learner, workload.sample()
+    synchronize(learner.device)
+    took = seconds_of(lambda: learner.measure_rate(batch))  # it waits for the device itself
+    return {"auto_lr": took}
+
+
 def _record(workload: Workload, device: torch.device) -> Recording | None:
     """The products of one round, checked against torch's own count; None if a GPU hides some."""
     from torch.utils.flop_counter import FlopCounterMode  # it brings Triton along
@@ -214,6 +246,12 @@ def _numbers(timings: dict[str, Timing], memory: Peak, device: torch.device) -> 
         "update_memory_mb": memory.increase / MB,
         **of_gpu,
     }
+
+
+def _of_measurements(timings: dict[str, Timing]) -> Result:
+    measured, update = timings["auto_lr"], timings["update"]
+    share = measured.median / (MEASURE_EVERY * update.median)
+    return {**measured.fields("auto_lr_ms"), "auto_lr_share": share}
 
 
 def _beside_products(timings: dict[str, Timing], clock: ProductClock, delay: int) -> Result:

@@ -308,20 +308,25 @@ class Learner(ABC):
         if self.auto_rate is None:
             return {}
         if self.updates % MEASURE_EVERY == 0:
-            batch = batch.to(self.device)
-            inputs, action = self.inputs(batch)
-            packed = PackedInputs(inputs, batch.is_first, batch.mask)
-            outputs: dict[str, Callable[[], Tensor]] = {
-                "policy": lambda: policy_outputs(self.policy, [packed])[0],
-                "critic": lambda: critic_outputs(
-                    self.critic,
-                    lambda: self._embedded(self.critic, batch, inputs),
-                    batch.mask,
-                    action,
-                ),
-            }
-            self.auto_rate.steer(outputs)
+            self.measure_rate(batch)
         return self.auto_rate.metrics()
+
+    def measure_rate(self, batch: Batch) -> None:
+        """Let the automatic rate follow what policy and critic say along the trajectories."""
+        assert self.auto_rate is not None
+        batch = batch.to(self.device)
+        inputs, action = self.inputs(batch)
+        packed = PackedInputs(inputs, batch.is_first, batch.mask)
+        outputs: dict[str, Callable[[], Tensor]] = {
+            "policy": lambda: policy_outputs(self.policy, [packed])[0],
+            "critic": lambda: critic_outputs(
+                self.critic,
+                lambda: self._embedded(self.critic, batch, inputs),
+                batch.mask,
+                action,
+            ),
+        }
+        self.auto_rate.steer(outputs)
 
     def inputs(self, batch: Batch) -> tuple[ContextInputs, Tensor]:
         """What the networks read, and the taken action (Box values, or an index)."""
