@@ -210,12 +210,15 @@ def test_a_kept_run_of_a_lower_threshold_is_not_solved(
         assert attempt["solved"] is solved
 
 
-def test_recurrent_ppo(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("task", ["TMaze-v0", "CartPole-P-v0"])
+def test_recurrent_ppo(
+    task: str, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))  # of the process that trains
-    words = ["--tasks", "TMaze-v0", "--methods", "recurrent-ppo", "--repetitions", "1"]
-    words += ["--steps", "256", "--runs", str(tmp_path), "--threshold", "2", "--json"]
+    words = ["--tasks", task, "--methods", "recurrent-ppo", "--repetitions", "1"]
+    words += ["--steps", "256", "--runs", str(tmp_path), "--threshold", "501", "--json"]
     assert main(["bench", "solve", *words]) == 0
     first = json.loads(capsys.readouterr().out)["attempts"]
     assert first[0]["steps"] >= 256 and not first[0]["solved"]

@@ -21,15 +21,30 @@ from sb3_contrib import RecurrentPPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+from torch import nn
 
 from resel.tasks import make_env
 from resel.training import evaluation_seeds, is_held
 
-_LSTM = {"lstm_hidden_size": 64}
-_COMMON: dict[str, Any] = {"environments": 8, "n_epochs": 10, "policy_kwargs": _LSTM}
+_COMMON: dict[str, Any] = {"environments": 8, "n_epochs": 10}
+_OTHERS: dict[str, Any] = {"policy_kwargs": {"lstm_hidden_size": 64}}
+"""Of tasks that nobody tuned it for."""
+
+
+def _policy(memory: int, **own: Any) -> dict[str, Any]:
+    return {
+        "ortho_init": False,
+        "lstm_hidden_size": memory,
+        "enable_critic_lstm": True,
+        "net_arch": {"pi": [64], "vf": [64]},
+        **own,
+    }
+
+
 _TUNED: dict[str, dict[str, Any]] = {
-    # After rl-baselines3-zoo's settings for the same tasks; its memory of 256 would be slower.
+    # What rl-baselines3-zoo says it tuned for the same tasks (PendulumNoVel-v1 and so on).
     "Pendulum": {
+        "normalize": True,
         "environments": 4,
         "n_steps": 1024,
         "gae_lambda": 0.95,
@@ -38,6 +53,7 @@ _TUNED: dict[str, dict[str, Any]] = {
         "clip_range": 0.2,
         "use_sde": True,
         "sde_sample_freq": 4,
+        "policy_kwargs": _policy(64, activation_fn=nn.ReLU),
     },
     "CartPole": {
         "normalize": True,
@@ -48,10 +64,10 @@ _TUNED: dict[str, dict[str, Any]] = {
         "n_epochs": 20,
         "learning_rate": lambda left: 1e-3 * left,
         "clip_range": lambda left: 0.2 * left,
+        "policy_kwargs": _policy(64, activation_fn=nn.ReLU),
     },
     "MountainCarContinuous": {
         "normalize": True,
-        "environments": 1,
         "n_steps": 1024,
         "batch_size": 256,
         "gamma": 0.9999,
@@ -63,7 +79,7 @@ _TUNED: dict[str, dict[str, Any]] = {
         "vf_coef": 0.19,
         "use_sde": True,
         "sde_sample_freq": 8,
-        "policy_kwargs": {**_LSTM, "log_std_init": 0.0, "ortho_init": False},
+        "policy_kwargs": _policy(32, log_std_init=0.0),
     },
 }
 
@@ -108,7 +124,7 @@ def main(words: list[str]) -> None:
     """Train until solved or out of steps, and print what it took."""
     task, seed, threshold, steps, every, episodes, threads = words
     torch.set_num_threads(int(threads))
-    own = next((values for name, values in _TUNED.items() if task.startswith(name)), {})
+    own = next((values for name, values in _TUNED.items() if task.startswith(name)), _OTHERS)
     settings = {**_COMMON, **own}
     envs: Any = DummyVecEnv([_maker(task)] * settings.pop("environments"))
     if settings.pop("normalize", False):
