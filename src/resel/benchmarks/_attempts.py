@@ -176,7 +176,8 @@ def train_recurrent_ppo(
             )
         found = json.loads(done.said.splitlines()[-1])
         kept.write_text(json.dumps({"asked": asked, "found": found}) + "\n", encoding="utf-8")
-    found["last_return"] = _highest([found["last_return"]])
+    if found["last_return"] is not None:  # there was an evaluation
+        found["last_return"] = _highest([found["last_return"]])
     ended: End = "solved" if found["solved"] else "limit"
     return Attempt(task, RECURRENT_PPO, seed, threshold, **found, ended=ended)
 
