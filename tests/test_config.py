@@ -144,6 +144,11 @@ def test_values_of_the_wrong_type(name: str, value: Any) -> None:
         Config.build().replace(**{name: value})
 
 
+def test_words_that_were_meant_are_named() -> None:
+    with pytest.raises(ConfigError, match="expected float or 'auto'"):
+        Config.build().replace(lr_context_encoder="Auto")
+
+
 @pytest.mark.parametrize("name", ["context_length", "alpha", "target_entropy_scale"])
 def test_optional_settings_take_none(name: str) -> None:
     number = {"context_length": 64}.get(name, 0.5)

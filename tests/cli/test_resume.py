@@ -129,6 +129,19 @@ def test_a_run_that_is_too_young_says_so(
     assert main(["eval", "young", "--episodes", "1"]) == 0
 
 
+def test_the_record_of_a_run_does_not_begin_again(
+    tmp_path: Path, tiny_flags: list[str], capsys: Any
+) -> None:
+    """What is kept of a finished run without its checkpoints, as beside pages of results."""
+    flags = [*tiny_flags, "--steps", "60", "--threads", "1", "--run-dir", "kept"]
+    assert main(["train", "TMaze-v0", *flags]) == 0
+    shutil.rmtree("kept/checkpoints")
+    before = {path: path.read_bytes() for path in Path("kept").rglob("*") if path.is_file()}
+    assert main(["resume", "kept", "--steps", "90"]) == 2
+    assert "has ended, and its checkpoints are not there" in _flat(capsys)
+    assert before == {p: p.read_bytes() for p in Path("kept").rglob("*") if p.is_file()}
+
+
 def _flat(capsys: Any) -> str:
     captured = capsys.readouterr()
     return " ".join((captured.out + captured.err).split())

@@ -39,7 +39,13 @@ def test_tasks(capsys: Any) -> None:
     shown = capsys.readouterr().out
     assert re.search(r"target_entropy_scale +automatic: 1\n", shown)
     assert "counts as solved" not in shown
+    assert re.search(r"preset +auto\n", shown), "as it is trained"
+    assert re.search(r"width +64\n", shown)
+    assert main(["tasks", "--show", "toy/Box-v0", "--preset", "paper"]) == 0
+    shown = capsys.readouterr().out
     assert re.search(r"threads +automatic: all cores", shown)
+    assert main(["tasks", "--show", "TMaze-v0", "--preset", "auto"]) == 0
+    assert re.search(r"gamma +0.95 +chosen", capsys.readouterr().out), "of episodes of 21 steps"
 
 
 def test_what_is_not_installed_is_marked(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:

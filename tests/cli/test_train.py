@@ -218,6 +218,7 @@ def test_a_run_is_not_overwritten(finished: Path, tiny_flags: list[str], capsys:
         (["--num-envs", "0"], "num_envs=0 is too small"),
         (["--env-kwargs", "lenght=4"], "'TMaze-v0' has no argument 'lenght': it has length."),
         (["--env-kwargs", "length=-3"], "length=-3 cannot work"),
+        (["--env-kwargs", "render_mode=human"], "see episodes with `resel watch`"),
         (["--env-kwargs", "length"], "write NAME=VALUE, as in length=40"),
         (["--encoder", "perceiver"], "perceiver"),
         (["--size", "huge"], "size='huge' is not known: choose one of paper, small, tiny"),

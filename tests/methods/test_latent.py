@@ -494,6 +494,12 @@ def test_worlds_that_do_not_tell_what_is_needed(
     agent.close()
 
 
+@pytest.mark.parametrize("method", NAMES)
+def test_a_rate_cannot_follow_what_another_loss_teaches(method: str) -> None:
+    with pytest.raises(ConfigError, match=f"{method} teaches its encoder by another loss"):
+        make_learner(method, BOX, **SMALL, lr_context_encoder="auto")
+
+
 def test_a_task_beyond_those_counted_is_refused_when_it_comes() -> None:
     learner = make_learner("escp", BOX, **SMALL, **ESCP)
     columns = constant_columns({"task": np.float32([5]), "hidden": np.float32([0])}, 2)

@@ -167,6 +167,10 @@ def test_bad_input() -> None:
     for kwargs, message in (
         ({"limit": -1.0}, "limit=-1.0 with base=1.5 cannot work"),
         ({"limit": float("inf")}, "limit=inf"),
+        ({"limit": "far"}, "limit='far' and base=1.5 must be numbers"),
+        ({"limit": 50.0}, "limit=50.0 .* within a factor of 1000"),
+        ({"task_seed": "first"}, "task_seed='first' must be a whole number"),
+        ({"task_seed": -1}, "task_seed=-1 must be a whole number"),
         ({"split": "eval"}, "split='eval' is not known"),
         ({"tasks": 40, "split": "test"}, "leaves none"),
         ({"tasks": 2.5}, "total=2.5"),

@@ -162,11 +162,21 @@ def test_the_loop_says_how_much_of_the_training_is_over(
     assert seen == [step / 40 for step in range(40)]
 
 
-def test_who_learns_from_their_own_draws_is_not_greedy(
-    make_trainer: Callable[..., Trainer],
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"exploration_fraction": 0.5},
+        {"exploration_epsilon": 0.5},
+        {"deviation_episodes": 0.5},
+        {"noise_hold": 5},
+    ],
+)
+def test_who_learns_from_their_own_draws_does_not_depart_from_them(
+    asked: dict[str, Any], make_trainer: Callable[..., Trainer]
 ) -> None:
-    with pytest.raises(ConfigError, match=r"exploration_fraction=0.5 .* ppo-gru learns from"):
-        make_trainer({}, method="ppo-gru", encoder="gru", exploration_fraction=0.5, num_envs=4)
+    ((name, value),) = asked.items()
+    with pytest.raises(ConfigError, match=rf"{name}={value} .* ppo-gru learns from"):
+        make_trainer({"discrete": True}, method="ppo-gru", encoder="gru", num_envs=4, **asked)
 
 
 @pytest.mark.parametrize("name", ["exploration_epsilon", "deviation_episodes", "critic_episodes"])

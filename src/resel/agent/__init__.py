@@ -1,7 +1,7 @@
 """The face a library user sees."""
 
 from resel.agent._agent import Agent, RESeL
-from resel.agent._configure import configure, usual_preset, world_of
+from resel.agent._configure import configure, preset_layer, usual_preset, world_of
 from resel.agent.callbacks import (
     CheckpointEvery,
     EvaluateEvery,
@@ -19,6 +19,7 @@ __all__ = [
     "SaveBest",
     "StopAtReturn",
     "configure",
+    "preset_layer",
     "usual_preset",
     "world_of",
 ]

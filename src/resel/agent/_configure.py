@@ -24,6 +24,7 @@ from resel.envs import (
 from resel.errors import ConfigError
 from resel.methods import (
     AUTO_STEPS,
+    Method,
     World,
     auto_choices,
     default_method,
@@ -31,7 +32,7 @@ from resel.methods import (
     preset_method,
     preset_settings,
 )
-from resel.tasks import full_name, get_task, make_env
+from resel.tasks import declared_horizon, full_name, get_task, make_env
 
 
 def configure(
@@ -51,15 +52,9 @@ def configure(
     chosen = get_method(method or preset_method(preset) or default_method())
     task = full_name(task)
     preset = preset or usual_preset(task if task or world is None else None)
-    if preset == "auto":
-        if world is None and task:
-            world = world_of(task, settings)
-        if world is None:
-            raise ConfigError("preset='auto' looks at the environment: name one, or give it.")
-        found = auto_choices(chosen, world, settings.get("steps", AUTO_STEPS))
-        layer = {choice.name: choice.value for choice in found}
-    else:
-        layer = preset_settings(chosen, task, preset)
+    if preset == "auto" and world is None and task:
+        world = world_of(task, settings)
+    layer = preset_layer(chosen, task, preset, world, settings.get("steps", AUTO_STEPS))
     usual_size, usual_encoder = layer.pop("size", None), layer.pop("encoder", None)
     encoder = settings.pop("encoder", None) or usual_encoder
     names = {"method": chosen.name, "encoder": encoder}
@@ -67,6 +62,17 @@ def configure(
     factor = size or usual_size
     sizes = bare.sized(factor, layer) if factor else {}
     return Config.build(task, names, layer, sizes).replace(**settings)
+
+
+def preset_layer(
+    method: Method, task: str, preset: str, world: World | None, steps: int = AUTO_STEPS
+) -> dict[str, Any]:
+    """What a preset sets, `size` perhaps among it."""
+    if preset != "auto":
+        return preset_settings(method, task, preset)
+    if world is None:
+        raise ConfigError("preset='auto' looks at the environment: name one, or give it.")
+    return {choice.name: choice.value for choice in auto_choices(method, world, steps)}
 
 
 def usual_preset(task: str | None) -> str:
@@ -88,6 +94,8 @@ def world_of(env: str | Env | AnyVector | EnvFactory, settings: Mapping[str, Any
         return World.of(CheckedEnv(env, signal=signal), limit)
     if isinstance(env, str):
         given = {**settings.get("env_kwargs", {})}
+        if not given:  # what ends by itself does not say when, but of our tasks it is known
+            limit = limit or declared_horizon(env)
         made = make_env(env, env_kwargs={k: 1 if v == "seed" else v for k, v in given.items()})
     elif not callable(env):
         return None

@@ -32,8 +32,9 @@ class TasksArguments:
     """Print every setting of one task instead."""
     method: Annotated[str | None, word("METHOD")] = None
     """With --show: of which method; see `resel methods`."""
-    preset: Annotated[str, word("PRESET")] = "paper"
-    """With --show: which preset, one of paper, released, small and auto."""
+    preset: Annotated[str | None, word("PRESET")] = None
+    """With --show: which preset, one of paper, released, small and auto; if not given, the one that
+    `resel train` takes."""
 
 
 def run(argv: Sequence[str]) -> int:
@@ -105,21 +106,25 @@ def _about_installing() -> str:
     return f"*: not installed; {', '.join(extras)}" if extras else "All are installed."
 
 
-def _show(name: str, preset: str, method: str | None) -> None:
+def _show(name: str, preset: str | None, method: str | None) -> None:
     """Every setting of a method on a task, and which of them are the task's own."""
     from gymnasium.spaces import Box  # what only lists tasks needs none of these
 
-    from resel.agent import configure
-    from resel.methods import get_method, preset_settings
+    from resel.agent import configure, preset_layer, usual_preset, world_of
+    from resel.methods import get_method
 
     env = make_env(name)  # refuses unknown names with near matches
     env.close()
-    config = configure(name, method=method, preset=preset)
-    own = preset_settings(get_method(config.method), name, preset)
+    preset = preset or usual_preset(name)
+    world = world_of(name, {}) if preset == "auto" else None
+    config = configure(name, method=method, preset=preset, world=world)
+    own = preset_layer(get_method(config.method), name, preset, world)
+    whose = "chosen" if preset == "auto" else "task's own"
     meant = _what_automatic_means(config, isinstance(env.action_space, Box))
     table = Table("setting", "value", "", box=None)
+    table.add_row("preset", preset)
     table.add_row("method", config.method)
-    table.add_row("encoder", str(config.encoder), "task's own" if "encoder" in own else "")
+    table.add_row("encoder", str(config.encoder), whose if "encoder" in own else "")
     if (spec := get_task(name)) is not None and spec.threshold is not None:
         table.add_row("counts as solved", f"a return of {spec.threshold:g}")
     for group in GROUPS:
@@ -129,7 +134,7 @@ def _show(name: str, preset: str, method: str | None) -> None:
         for field in fields:
             value = getattr(getattr(config, group), field.name)
             shown = meant.get((field.name, str(value)), str(value))
-            table.add_row(field.name, shown, "task's own" if field.name in own else "")
+            table.add_row(field.name, shown, whose if field.name in own else "")
     print_table(table)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from resel.errors import ConfigError
 
@@ -37,7 +37,9 @@ def check_type(kind: Any, name: str, value: Any) -> None:
     else:
         good = isinstance(value, str)
     if not good:
-        expected = next(kind for kind in plain if kind is not type(None)).__name__
+        words = [repr(w) for kind in allowed if get_origin(kind) is Literal for w in get_args(kind)]
+        kinds = [kind.__name__ for kind in plain if kind is not type(None)][:1]
+        expected = " or ".join([*kinds, *words])
         raise ConfigError(
             f"{name}={value!r} has the wrong type: {type(value).__name__}, expected {expected}."
         )

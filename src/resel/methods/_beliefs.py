@@ -14,7 +14,6 @@ from torch import Tensor
 from resel import losses
 from resel.config import Count, at_least, one_of, positive
 from resel.data import Batch
-from resel.errors import ConfigError
 from resel.methods.base import Learner, Metrics
 from resel.networks import BeliefVAE, Decoded, previous
 
@@ -39,16 +38,6 @@ class BeliefSettings:
         at_least(self, 0, "kl_weight")
         at_least(self, 1, "elbo_terms", "decoded_steps")
         one_of(self, "decodes", Decoded)
-
-
-def check_rate(learner: Learner) -> None:
-    """Refuse an automatic rate, which the loss of the policy would have to steer."""
-    if learner.settings.lr_context_encoder == "auto":
-        raise ConfigError(
-            "lr_context_encoder=auto measures what a step of the encoder does to the policy's "
-            f"output, and {learner.config.method} does not teach its encoder by the policy: give a "
-            "number, or leave it out for lr_vae."
-        )
 
 
 def learn_beliefs(learner: Learner, batch: Batch, *, want_metrics: bool) -> Metrics:

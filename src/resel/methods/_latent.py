@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -51,6 +51,8 @@ ESCP_SOURCE = (
 
 class LatentLearner(SACLearner):
     """One update of SAC, and of the context by a loss that a method adds."""
+
+    encoder_learns_apart: ClassVar[bool] = True
 
     @staticmethod
     def networks_of(config: Config, dims: Dimensions) -> dict[str, Network]:

@@ -80,6 +80,8 @@ class Learner(ABC):
     """What environments must tell at a reset for it to learn. No policy reads it."""
     acts_with: ClassVar[tuple[str, ...]] = ("policy",)
     """Of the parts of `weights`, those that suffice to act, besides the normaliser."""
+    encoder_learns_apart: ClassVar[bool] = False
+    """Whether the context encoder learns by a loss of its own, not by that of policy or critic."""
     max_gradient_norm: float | None = None
     """Longer gradients are shortened to this length."""
 
@@ -283,6 +285,12 @@ class Learner(ABC):
             raise ConfigError(
                 f"lr_context_encoder=auto needs a memory, and the encoder {encoder} has none: give "
                 "a number, or choose another encoder."
+            )
+        if self.encoder_learns_apart:
+            raise ConfigError(
+                "lr_context_encoder=auto measures what a step of the encoder does to the policy's "
+                f"output, and {self.config.method} teaches its encoder by another loss: give a "
+                "number, or leave it out for that of its network."
             )
         networks = {
             name: Steered(groups[0], groups[1], self.optimizers[name])

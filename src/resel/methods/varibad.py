@@ -18,7 +18,7 @@ from torch import Tensor
 from resel.config import Config, Count, at_least, positive
 from resel.data import Batch, Episodes, PerRollout, ReplayBuffer, Schedule, Taken
 from resel.methods import _on_policy, rl2
-from resel.methods._beliefs import BeliefSettings, check_rate, learn_beliefs
+from resel.methods._beliefs import BeliefSettings, learn_beliefs
 from resel.methods._off_policy import presets
 from resel.methods.base import Metrics
 from resel.methods.ppo_gru import PPOLearner
@@ -68,11 +68,11 @@ class VariBADLearner(PPOLearner):
 
     adam_epsilon: ClassVar[float] = 1e-8
     acts_with: ClassVar[tuple[str, ...]] = ("policy", "vae")
+    encoder_learns_apart: ClassVar[bool] = True
     settings: VariBADSettings
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        check_rate(self)
         self._cut_up = False
         """Whether all of the rollout has been handed out, so that the beliefs are next."""
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from resel.config import Config, Count, at_least
 from resel.data import Batch, Sampler, Trajectories
-from resel.methods._beliefs import BeliefSettings, check_rate, learn_beliefs
+from resel.methods._beliefs import BeliefSettings, learn_beliefs
 from resel.methods._encoder_rate import EncoderRate
 from resel.methods._off_policy import SoftSettings, presets
 from resel.methods._recurrent import QUICK_SAC
@@ -53,11 +53,8 @@ class VariBADOffLearner(SACLearner):
     """SAC on beliefs, and now and then the beliefs."""
 
     acts_with: ClassVar[tuple[str, ...]] = ("policy", "vae")
+    encoder_learns_apart: ClassVar[bool] = True
     settings: VariBADOffSettings
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        check_rate(self)
 
     @staticmethod
     def networks_of(config: Config, dims: Dimensions) -> dict[str, Network]:

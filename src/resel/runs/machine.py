@@ -30,6 +30,8 @@ _PACKAGES = (
     "pybullet",
     "pybullet_envs_gymnasium",
 )
+_OF_TASKS = ("popgym", "minigrid")
+"""Written down, but not compared: whoever installs one does not change the runs of other tasks."""
 
 
 def describe_machine(device: str) -> dict[str, Any]:
@@ -45,7 +47,7 @@ def describe_machine(device: str) -> dict[str, Any]:
         "device": device,
         "threads": torch.get_num_threads(),
         "commit": checkout_commit(),
-        "versions": {package: _version(package) for package in _PACKAGES},
+        "versions": {package: _version(package) for package in (*_PACKAGES, *_OF_TASKS)},
     }
 
 

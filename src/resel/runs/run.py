@@ -158,6 +158,11 @@ class Run:
                 f"No checkpoint in {self.directory.path} can be read, so the run cannot be "
                 "continued; nothing was changed. Begin another run, in another folder."
             )
+        if (self.directory.read_result() or {}).get("status") == "completed":
+            raise RunDirectoryError(
+                f"The run in {self.directory.path} has ended, and its checkpoints are not there: "
+                "it cannot go on. Nothing was changed. Begin another run, in another folder."
+            )
         return None
 
     def _check_origin(self, bundle: Bundle, force: bool) -> tuple[int, list[str]]:

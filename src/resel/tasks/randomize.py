@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from numbers import Real
 from typing import Any
 
 import gymnasium
@@ -12,11 +13,13 @@ from numpy.typing import NDArray
 
 from resel.errors import ConfigError
 from resel.tasks.simulators import mujoco_env, pendulum_env
-from resel.tasks.splits import TaskSplit, tell_task
+from resel.tasks.splits import TaskSplit, check_task_seed, tell_task
 from resel.tasks.strict import Sealed
 
 _SCALED_ALONG = {"body_mass": "body_inertia"}
 """Denser bodies are harder to turn as well."""
+_WIDEST = float(np.log(1000.0))
+"""How far a field is scaled at most, in logarithms: beyond that simulators compute nothing."""
 
 
 class RandomizeField(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -58,10 +61,13 @@ class RandomizeField(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
             task_seed=task_seed,
         )
         gymnasium.Wrapper.__init__(self, env)
-        if not (np.isfinite(limit) and limit >= 0 and np.isfinite(base) and base > 0):
+        if not all(isinstance(value, Real) and np.isfinite(value) for value in (limit, base)):
+            raise ConfigError(f"limit={limit!r} and base={base!r} must be numbers.")
+        check_task_seed(task_seed)
+        if not (limit >= 0 and base > 0 and abs(limit * np.log(base)) <= _WIDEST):
             raise ConfigError(
-                f"limit={limit!r} with base={base!r} cannot work: the limit must be at least 0 "
-                "and the base above 0."
+                f"limit={limit!r} with base={base!r} cannot work: the limit must be at least 0, "
+                f"the base above 0, and base^limit within a factor of {np.exp(_WIDEST):.0f}."
             )
         self.field = field
         self.split = TaskSplit(tasks, train_tasks, split)

@@ -165,7 +165,12 @@ def _check_pictures(make: Any, task: str) -> None:
 
 
 def _check_arguments(spec: EnvSpec, make: Any, task: str, given: Mapping[str, Any]) -> None:
-    """Refuse arguments that the environment does not have."""
+    """Refuse arguments that the environment does not have, or that are not for its dynamics."""
+    if "render_mode" in given:
+        raise ConfigError(
+            "render_mode is no argument of a training or an evaluation: leave it out, and see "
+            "episodes with `resel watch` or `agent.watch`."
+        )
     parameters = _parameters(make) if given else None
     if parameters is None:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -77,3 +78,9 @@ def tell_task(
     span = np.where(most > least, most - least, 1.0)
     hidden: NDArray[np.float32] = ((values - least) / span).astype(np.float32)
     return {"task": number, "hidden": hidden}
+
+
+def check_task_seed(seed: Any) -> None:
+    """Refuse what cannot fix the tasks."""
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
+        raise ConfigError(f"task_seed={seed!r} must be a whole number of at least 0.")

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from resel.tasks.plane import plane_picture
-from resel.tasks.splits import TaskSplit, tell_task
+from resel.tasks.splits import TaskSplit, check_task_seed, tell_task
 from resel.tasks.strict import check_render_mode
 
 GOAL = np.array([0.0, 1.0])
@@ -42,6 +42,7 @@ class WindEnv(gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]):
         check_render_mode(self, render_mode)
         self.render_mode = render_mode
         self.split = TaskSplit(tasks, train_tasks, split)
+        check_task_seed(task_seed)
         # The legacy generator gives the same winds as the earlier work with this seed.
         self.winds = np.random.RandomState(task_seed).uniform(
             -STRONGEST_WIND, STRONGEST_WIND, (tasks, 2)

@@ -70,11 +70,20 @@ class Exploration:
 
     def actor(self, learner: Learner) -> Actor | None:
         """What acts, if the learner's usual actor does not know enough."""
-        if self._fraction is not None and learner.on_policy:
-            raise ConfigError(
-                f"exploration_fraction={self._fraction} has episodes played greedily, and "
-                f"{learner.config.method} learns from what its policy draws alone: leave it out."
-            )
+        if learner.on_policy:
+            departs = {
+                "exploration_epsilon": self._epsilon or None,
+                "deviation_episodes": self._deviating or None,
+                "noise_hold": self._longest_hold if self._longest_hold > 1 else None,
+                "exploration_fraction": self._fraction,
+            }
+            for name, value in departs.items():
+                if value is not None:
+                    raise ConfigError(
+                        f"{name}={value} has episodes played otherwise than the policy would, and "
+                        f"{learner.config.method} learns from what its policy draws alone: leave "
+                        "it out."
+                    )
         if not self._by_critic:
             return None
         if learner.temperature is None:
