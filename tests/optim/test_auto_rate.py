@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from doc_pages import DOCS
+from method_cases import small_config
 
 from resel.errors import ConfigError, DamagedFileError
+from resel.methods import build_learner, own_methods
+from resel.networks import Dimensions
 from resel.optim import MEASURE_EVERY
 from resel.optim.auto_rate import AutoRate, Steered
 from resel.optim.groups import ParameterGroup, adam_steps, build_optimizer
@@ -191,3 +196,20 @@ def test_without_a_memory_it_is_refused(make_trainer: Any) -> None:
 def test_other_words_are_refused(rate: Any, make_trainer: Any) -> None:
     with pytest.raises(ConfigError, match="lr_context_encoder"):
         make_trainer({}, lr_context_encoder=rate)
+
+
+def test_the_methods_that_can_have_it_are_those_of_the_page() -> None:
+    able = []
+    for method in own_methods():
+        if not hasattr(method.settings, "lr_context_encoder"):
+            continue
+        config = small_config(method, lr_context_encoder="auto")
+        try:
+            learner = build_learner(config, Dimensions(3, 1, discrete=False), torch.device("cpu"))
+        except ConfigError:
+            continue
+        assert learner.auto_rate is not None
+        able.append(method.name)
+    text = (DOCS / "automatic.md").read_text(encoding="utf-8")
+    sentence = text[text.index("say: `resel`") : text.index(". It is refused by")]
+    assert able == re.findall(r"`([a-z0-9-]+)`", sentence)
