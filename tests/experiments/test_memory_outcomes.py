@@ -234,7 +234,11 @@ def test_rates(tmp_path: Path) -> None:
     assert (high["runs"], high["diverged"], high["random"]) == ("1", "1", "1.0")
     assert low["lr"] == "" and float(auto["lr"]) == pytest.approx(10**-1.5)
     assert [float(auto[f"lr_{edge}"]) for edge in ("low", "high")] == [0.01, 0.1]
-    assert "| T | auto | 125% ± 0% | 11 ± 0 | 1 | 2 | 0 | 0.032 [0.01, 0.1] |" in made["text"]
+    assert [float(row["half_mean"]) for row in (low, high, auto)] == [5, 9, 11]
+    assert (
+        "| T | auto | 125% ± 0% | 11 ± 0 | 125% ± 0% | 11 ± 0 | 1 | 2 | 0 | 0.032 [0.01, 0.1] |"
+        in made["text"]
+    )
     lost: dict[Path, Status] = {m.run: "diverged" for m in members}
     assert all("share" not in row for row in _panel("T", read_runs(members, lost)))
 

@@ -19,7 +19,8 @@ Row = dict[str, Any]
 _FOUND = ("lr", "lr_low", "lr_high")
 _COLUMNS = (
     *("panel", "group", "runs", "diverged", "random", "mean", "standard_error"),
-    *("share", "share_standard_error", *_FOUND),
+    *("share", "share_standard_error"),
+    *("half_mean", "half_standard_error", "half_share", "half_share_standard_error", *_FOUND),
 )
 
 
@@ -36,25 +37,39 @@ def make_rates(experiment: Experiment, runs: Sequence[RunData], folder: Path) ->
 def _panel(panel: str, runs: Sequence[RunData]) -> list[Row]:
     """The arms of one task; a share of 1 is the best of those whose rate was fixed."""
     arms = grouped(runs, lambda run: run.member.setting.group)
-    scores = {group: mean_and_error(_finals(own)) for group, own in arms.items()}
-    fixed = [scores[group][0] for group, own in arms.items() if not _steered(own)]
-    best = max((mean for mean in fixed if not math.isnan(mean)), default=math.nan)
     random = _random(runs)
-    way = best - random
     rows = []
     for group, own in arms.items():
-        mean, error = scores[group]
         row = {"panel": panel, "group": group, "runs": len(_finals(own))}
         row |= {"diverged": diverged(own), "random": random}
-        row |= {"mean": mean, "standard_error": error}
-        if way > 0:
-            row |= {"share": (mean - random) / way, "share_standard_error": error / way}
         rows.append(row | (_found(own) if _steered(own) else {}))
+    for prefix, values in (("", _finals), ("half_", _second_halves)):
+        scores = {group: mean_and_error(values(own)) for group, own in arms.items()}
+        fixed = [scores[group][0] for group, own in arms.items() if not _steered(own)]
+        best = max((mean for mean in fixed if not math.isnan(mean)), default=math.nan)
+        way = best - random
+        for row, (mean, error) in zip(rows, scores.values(), strict=True):
+            row |= {f"{prefix}mean": mean, f"{prefix}standard_error": error}
+            if way > 0:
+                row[f"{prefix}share"] = (mean - random) / way
+                row[f"{prefix}share_standard_error"] = error / way
     return rows
 
 
 def _finals(runs: Sequence[RunData]) -> list[float]:
     return [value for run in runs if (value := run.value_at("return")) is not None]
+
+
+def _second_halves(runs: Sequence[RunData]) -> list[float]:
+    """The mean of all evaluations in the second half of each training: it shows how often one falls
+    back, where the last five are a matter of luck."""
+    found = []
+    for run in runs:
+        if run.value_at("return") is not None:
+            evaluated = list(zip(*run.points("return"), strict=True))
+            last = evaluated[-1][0]
+            found.append(fmean(value for step, value in evaluated if step > last / 2))
+    return found
 
 
 def _steered(runs: Sequence[RunData]) -> bool:
@@ -84,29 +99,36 @@ def _found(runs: Sequence[RunData]) -> Row:
 def _text(experiment: Experiment, rows: Sequence[Row]) -> str:
     lines = []
     for row in rows:
-        share = "-"
-        if not math.isnan(row.get("share", math.nan)):
-            share = f"{row['share']:.0%}"
-            if not math.isnan(row["share_standard_error"]):
-                share += f" ± {row['share_standard_error']:.0%}"
         lines.append(
             [
-                *(row["panel"], row["group"], share, score(row["mean"], row["standard_error"])),
+                *(row["panel"], row["group"]),
+                *(_share(row, ""), score(row["mean"], row["standard_error"])),
+                *(_share(row, "half_"), score(row["half_mean"], row["half_standard_error"])),
                 *(score(row["random"]), str(row["runs"]), str(row["diverged"])),
                 _rate(row),
             ]
         )
     head = (
-        *("task", "LR_CE", "share of the way", "return", "random", "runs", "diverged"),
+        *("task", "LR_CE", "share of the way", "return"),
+        *("of the second half", "return of the second half", "random", "runs", "diverged"),
         "final LR_CE",
     )
     notes = (
         "The way is that from an untrained policy, the evaluation at step 0, to the best of the "
         "fixed rates. Returns are means of the last five evaluations, ± standard error over the "
         "runs that did not diverge.",
+        "Of the second half: the same with the means of all evaluations after half of the steps.",
         "Final rates: geometric mean over seeds, smallest to largest in brackets.",
     )
     return page(experiment.title, head, lines, *notes)
+
+
+def _share(row: Row, prefix: str) -> str:
+    if math.isnan(row.get(f"{prefix}share", math.nan)):
+        return "-"
+    text = f"{row[f'{prefix}share']:.0%}"
+    error = row[f"{prefix}share_standard_error"]
+    return text if math.isnan(error) else f"{text} ± {error:.0%}"
 
 
 def _rate(row: Row) -> str:
