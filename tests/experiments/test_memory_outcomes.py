@@ -228,7 +228,11 @@ def test_rates(tmp_path: Path) -> None:
             members.append(Member(run, Setting("T", {"lr_context_encoder": rate}, group), seed, 1))
     status = {members[2].run: "diverged"}
     made = make("rates", members, tmp_path / "out", status=status)
-    assert {"curves.png", "curves.csv", "table.csv"} <= set(made["files"])
+    drawn = {"curves.png", "curves.csv", "table.csv", "rates.png", "rates.csv"}
+    assert drawn <= set(made["files"])
+    with (tmp_path / "out" / "rates.csv").open() as file:
+        seen = [(row["group"], row["seed"], row["step"], row["lr"]) for row in csv.DictReader(file)]
+    assert seen == [("auto", "1", "900", "0.1"), ("auto", "2", "900", "0.01")]
     low, high, auto = made["rows"]
     assert [float(row["share"]) for row in (low, high, auto)] == [0.5, 1, 1.25]
     assert (high["runs"], high["diverged"], high["random"]) == ("1", "1", "1.0")

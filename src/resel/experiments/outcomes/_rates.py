@@ -8,7 +8,8 @@ from pathlib import Path
 from statistics import fmean, geometric_mean
 from typing import Any
 
-from resel.analysis.runs import points
+from resel.analysis.plots import STEPS, legend, looks, panels, save_both
+from resel.analysis.runs import Points, points
 from resel.analysis.statistics import mean_and_error
 from resel.experiments._settings import Experiment
 from resel.experiments.outcomes._curves import make_curves, write_rows
@@ -25,8 +26,8 @@ _COLUMNS = (
 
 
 def make_rates(experiment: Experiment, runs: Sequence[RunData], folder: Path) -> list[str]:
-    """Curves, then table.csv and table.md: how far every arm came, and where LR_CE ended."""
-    files = make_curves(experiment, runs, folder)
+    """Curves of returns and of LR_CE, then table.csv and table.md: how far every arm came."""
+    files = [*make_curves(experiment, runs, folder), *_draw_rates(runs, folder)]
     by_panel = grouped(runs, lambda run: run.member.setting.place)
     rows = [row for panel, here in by_panel.items() for row in _panel(panel, here)]
     write_rows(folder / "table.csv", rows, _COLUMNS)
@@ -87,10 +88,38 @@ def _random(runs: Sequence[RunData]) -> float:
     return fmean(first) if first else math.nan
 
 
+def _rates(run: RunData) -> Points:
+    return points(run.lines, "train", "lr_context_encoder")
+
+
+def _draw_rates(runs: Sequence[RunData], folder: Path) -> list[str]:
+    """rates.csv and a picture: LR_CE along the steps of every run that steers it."""
+    by_panel = grouped([r for r in runs if _steered([r])], lambda run: run.member.setting.place)
+    rows: list[Row] = []
+    if not by_panel:
+        return []
+    figure, axes = panels(len(by_panel))
+    look = looks(run.member.setting.group for here in by_panel.values() for run in here)
+    for ax, (panel, here) in zip(axes, by_panel.items(), strict=True):
+        shown: set[str] = set()
+        for run in here:
+            group, (steps, values) = run.member.setting.group, _rates(run)
+            label = None if group in shown else group
+            ax.plot(steps, values, linewidth=1, label=label, **look[group])
+            shown.add(group)
+            known = {"panel": panel, "group": group, "seed": run.member.seed}
+            rows += [known | {"step": s, "lr": v} for s, v in zip(steps, values, strict=True)]
+        ax.set(xlabel=STEPS, yscale="log")
+        ax.set_title(panel, fontsize=10)
+    axes[0].set_ylabel("LR_CE")
+    legend(figure, axes)
+    write_rows(folder / "rates.csv", rows, ("panel", "group", "seed", "step", "lr"))
+    return ["rates.csv", *save_both(figure, folder, "rates")]
+
+
 def _found(runs: Sequence[RunData]) -> Row:
     """Where LR_CE ended: the geometric mean over seeds, the smallest and the largest."""
-    seen = [points(r.lines, "train", "lr_context_encoder")[1] for r in runs]
-    last = [values[-1] for values in seen if values]
+    last = [values[-1] for run in runs if (values := _rates(run)[1])]
     if not last:
         return {}
     return {"lr": geometric_mean(last), "lr_low": min(last), "lr_high": max(last)}
