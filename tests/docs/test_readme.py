@@ -86,31 +86,42 @@ def test_who_reads_rewards_is_as_in_the_results() -> None:
         assert {float(row["threshold"]) for row in rows} == {-200.0}
 
 
+_NOVEL = ("Pendulum-P-v0", "CartPole-P-v0", "MountainCarContinuous-P-v0")
+
+
 def test_the_tasks_without_velocities_are_those_of_the_results() -> None:
     rows, seeds = _rows("novel/table.csv"), _rows("novel/seeds.csv")
     found = {row["task"]: row for row in rows}
-    lines = {
-        "CartPole-P-v0": _line("| [`CartPole-P-v0`]"),
-        "Pendulum-P-v0": _line("| [`Pendulum-P-v0`"),
-        "MountainCarContinuous-P-v0": _line("| [`Pendulum-P-v0`"),
-    }
-    for task, line in lines.items():
-        digits = 1 if task.startswith("Mountain") else 0
-        assert f"{float(found[task]['last_mean']):.{digits}f}" in line
-        assert f"{int(float(found[task]['steps'])):,} |" in line
-        assert f"{found[task]['runs']} seeds" in line
-    carts = [float(row["last"]) for row in seeds if row["task"] == "CartPole-P-v0"]
-    assert carts == [500.0] * 5, "in each episode"
-    for tasks, line in (
-        (("CartPole-P-v0",), lines["CartPole-P-v0"]),
-        (("Pendulum-P-v0", "MountainCarContinuous-P-v0"), lines["Pendulum-P-v0"]),
+    line = _line("| [`Pendulum-P-v0`, `CartPole-P-v0`")
+    means = [float(found[task]["last_mean"]) for task in _NOVEL]
+    last = ", ".join(f"{float(f'{mean:.3g}'):g}" for mean in means)
+    assert f"**{last}**, {found[_NOVEL[0]]['runs']} seeds" in line
+    assert {f"{int(float(row['steps'])):,}" for row in rows} == {"20,000"} and "| 20,000 |" in line
+    assert {row["runs"] for row in rows} == {"5"}
+    minutes = [round(float(row["cpu_seconds"]) / 60) for row in seeds]
+    assert f"{_span(minutes)} minutes" in line
+
+
+def test_what_recurrent_ppo_takes_is_as_in_the_results() -> None:
+    files = ("pendulum-p-cartpole-p", "mountaincar-p-resel", "mountaincar-p-recurrent-ppo")
+    rows = [row for name in files for row in _rows(f"novel/solve-{name}.csv")]
+    for method, start in (
+        ("resel", "| [until -170, 450, 90"),
+        ("recurrent-ppo", "| | RecurrentPPO |"),
     ):
-        minutes = [round(float(row["cpu_seconds"]) / 60) for row in seeds if row["task"] in tasks]
-        assert f"{_span(minutes)} minutes" in line
-    others = _line("| | RecurrentPPO, its zoo's")
-    for task in ("Pendulum-P-v0", "MountainCarContinuous-P-v0"):
-        assert f"{float(found[task]['anchor_mean']):g}" in others
-        assert f"{int(found[task]['anchor_steps']):,}" in others
+        line, cells = _line(start), []
+        for task in _NOVEL:
+            tried = [row for row in rows if (row["task"], row["method"]) == (task, method)]
+            assert [row["seed"] for row in tried] == ["1", "2"]
+            solved = sum(row["solved"] == "True" for row in tried)
+            floor = "> " if solved < 2 else ""
+            steps = sum(int(row["steps"]) for row in tried) / 2
+            minutes = sum(float(row["processor_minutes"]) for row in tried) / 2
+            cells.append((f"{floor}{steps:,.0f}", str(solved), f"{floor}{minutes:.1f}"))
+        steps_of, solved_of, minutes_of = (", ".join(each) for each in zip(*cells, strict=True))
+        assert f"| {steps_of} |" in line and f"{solved_of} of 2" in line
+        assert f"{minutes_of} minutes" in line
+    assert sorted({float(row["threshold"]) for row in rows}) == [-170, 90, 450]
 
 
 def test_the_cards_are_those_of_the_results() -> None:
