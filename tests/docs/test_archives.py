@@ -22,6 +22,7 @@ _TRAINED = tuple(e.name for e in choose(["all"]) if e.studies["smoke"].count)
         ("lr-others", "cpu", ("fig-lr-others",)),
         ("novel", "cpu", ("table-novel",)),
         ("popgym", "cpu", ("table-popgym",)),
+        ("auto-lr", "cpu", ("fig-auto-lr",)),
         ("paper-smoke", "smoke", _TRAINED),
     ],
 )
